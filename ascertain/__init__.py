@@ -1,0 +1,1 @@
+"""Durable tasks whose effects outside exist exactly once or provably not at all."""

@@ -1,0 +1,1 @@
+"""Frozen values that cross a process boundary, and the names on the wire."""

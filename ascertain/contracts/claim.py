@@ -1,0 +1,157 @@
+"""A claim and its answers: the durable permit, committed before the call leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from ascertain.contracts.effect import Effect, EffectRow, Evidence, Receipt, State
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """What is asked of the ledger before a call.
+
+    Attributes:
+        frozen: The bytes to send; kept only if this is the first claim of the effect.
+        lease: How long the owner may *send*; seconds, whatever the call takes.
+        resend_for: How long after the first claim a same-key same-bytes re-send counts as asking;
+            None: never; ``timedelta.max``: for ever, because a duplicate is harmless.
+        resend: Claim an UNKNOWN effect in order to ask by re-sending, which is granted only if the
+            whole lease lies before ``resend_until``.
+        budget: Most claims that are granted, counted since the last retry that a person ordered.
+    """
+
+    effect: Effect
+    fingerprint: str
+    frozen: bytes
+    owner: str
+    lease: timedelta
+    budget: int
+    resend_for: timedelta | None = None
+    resend: bool = False
+    trace_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The identity of a granted claim: every write of its owner names it."""
+
+    effect_id: str
+    owner: str
+    lease_version: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """This attempt may call, once, with exactly ``row.frozen``, until the lease ends."""
+
+    lease: Lease
+    row: EffectRow
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The effect exists already."""
+
+    receipt: Receipt
+    row: EffectRow
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The effect is closed without a fact: REFUSED, ABANDONED or SUPERSEDED."""
+
+    row: EffectRow
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """An earlier claim is not resolved (and, if it was open past its lease, is fenced by this call)."""
+
+    row: EffectRow
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """An open claim whose lease ends within seconds: its owner may be about to settle."""
+
+    until: datetime
+    row: EffectRow
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The same effect_id was claimed before with another fingerprint."""
+
+    stored: str
+    offered: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The partition's gate is closed; nothing was stored."""
+
+    partition: str
+    since: datetime
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """A named person owns the effect."""
+
+    by: str
+    row: EffectRow
+
+
+ClaimAnswer = Granted | Settled | Refused | Unresolved | Busy | Conflict | Paused | TakenOver
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The write was applied; the row as it stands now."""
+
+    row: EffectRow
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """The write changed nothing: its lease_version or version is old.
+
+    What an owner's write knew is kept as evidence in the audit trail. ``row`` is what stands.
+    """
+
+    row: EffectRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The write changed nothing: its fact outside already proves another effect."""
+
+    external_id: str
+    effect_id: str
+    row: EffectRow | None
+
+
+Written = Moved | Stale | Taken
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What reconciliation (or a person) makes of an effect: the state to move to, and why.
+
+    Attributes:
+        receipt: Required for SETTLED.
+        job_id: Kept when given, for ACCEPTED.
+        retry_at_in: For CLEAR: not to be claimed before now plus this.
+    """
+
+    state: State
+    evidence: Evidence
+    receipt: Receipt | None = None
+    error_class: str | None = None
+    job_id: str | None = None
+    retry_at_in: timedelta | None = None

@@ -1,0 +1,64 @@
+"""What a person tells a task: one JSON object that names operator, reason and expected version."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from ascertain.contracts.directive import Standing
+from ascertain.contracts.effect import Receipt
+from ascertain.contracts.value import EffectId, JsonObject, StrictValue, Value
+
+Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
+
+
+class Action(StrEnum):
+    """What a takeover command does.
+
+    ``take`` own it · ``confirm`` it exists · ``deny`` it does not exist · ``retry`` reconcile, then go
+    on · ``abandon`` give it up · ``release`` hand it back to automation, beginning with a lookup.
+    """
+
+    TAKE = "take"
+    CONFIRM = "confirm"
+    DENY = "deny"
+    RETRY = "retry"
+    ABANDON = "abandon"
+    RELEASE = "release"
+
+
+class Command(StrictValue):
+    """A takeover command, the same as signal and as update.
+
+    Attributes:
+        action: What to do.
+        operator: Who says so. A signal from the Web UI carries no identity, so it stands here.
+        reason: Why; kept in the audit trail.
+        version: The version of the effect that the operator looked at; a stale one is refused.
+        effect_id: Which effect; may be left out when the task has one open effect.
+        receipt: For ``confirm``: the evidence that it exists, if the operator has it.
+        evidence: For ``deny`` and ``confirm``: what the operator saw, small.
+        override: Apply although a lookup contradicts, or could not be made. Recorded as such.
+        request_id: Repeats with the same id are applied once.
+    """
+
+    action: Action
+    operator: Words
+    reason: Words
+    version: Annotated[int, Field(ge=1)]
+    effect_id: EffectId | None = None
+    receipt: Receipt | None = None
+    evidence: JsonObject = Field(default_factory=dict)
+    override: bool = False
+    request_id: Annotated[str, StringConstraints(max_length=100)] | None = None
+
+
+class CommandAnswer(Value):
+    """Whether a command was applied, and what stands now."""
+
+    applied: bool
+    message: str
+    effect_id: EffectId | None = None
+    standing: Standing | None = None

@@ -1,0 +1,127 @@
+"""What an activity tells the workflow to do next. The workflow obeys and knows no policy."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ascertain.contracts.effect import Receipt, State
+from ascertain.contracts.outcome import Outcome
+from ascertain.contracts.value import Value
+
+
+class Standing(Value):
+    """What is known of an effect, for the status query and the Web UI."""
+
+    state: State
+    version: int
+    attempt: int
+    lease_version: int
+    error_class: str | None = None
+    external_id: str | None = None
+    job_id: str | None = None
+    reason: str = ""
+    conclusive_at: datetime | None = None
+    safe_next: tuple[str, ...] = ()
+
+
+class Unrecorded(Value):
+    """An attempt's outcome that the ledger could not take; Temporal's history carries it."""
+
+    lease_version: int
+    attempt: int
+    owner: str
+    outcome: Outcome
+
+
+class _Directive(Value):
+    reason: str = ""
+    standing: Standing | None = None
+
+
+class Done(_Directive):
+    """The effect exists."""
+
+    type: Literal["done"] = "done"
+    receipt: Receipt
+
+
+class Refused(_Directive):
+    """The effect is closed without a fact: refused, abandoned or superseded."""
+
+    type: Literal["refused"] = "refused"
+    state: State = State.REFUSED
+
+
+class RetryIn(_Directive):
+    """Perform again after ``delay``."""
+
+    type: Literal["retry_in"] = "retry_in"
+    delay: timedelta
+
+
+class ReconcileIn(_Directive):
+    """Ask outside after ``delay``; nothing else may be done before."""
+
+    type: Literal["reconcile_in"] = "reconcile_in"
+    delay: timedelta
+    unrecorded: Unrecorded | None = None
+
+
+class Held(_Directive):
+    """The partition's gate is closed. Look again after ``delay`` or when told to resume."""
+
+    type: Literal["held"] = "held"
+    partition: str
+    delay: timedelta
+
+
+class Quarantined(_Directive):
+    """Automation has stopped doing. It asks again, slowly; a person may decide."""
+
+    type: Literal["quarantined"] = "quarantined"
+    ask_again_in: timedelta | None = None
+
+
+class TakenOver(_Directive):
+    """A named person owns it; automation neither does nor decides."""
+
+    type: Literal["taken_over"] = "taken_over"
+    by: str
+
+
+class RunQueued(_Directive):
+    """Run on the kind's own task queue, as a heart-beating activity."""
+
+    type: Literal["run_queued"] = "run_queued"
+    task_queue: str
+    start_to_close: timedelta
+    heartbeat: timedelta
+
+
+class Conflicting(_Directive):
+    """The same effect_id stands in the ledger with other content; never a second fact."""
+
+    type: Literal["conflicting"] = "conflicting"
+
+
+Directive = Annotated[
+    Done
+    | Refused
+    | RetryIn
+    | ReconcileIn
+    | Held
+    | Quarantined
+    | TakenOver
+    | RunQueued
+    | Conflicting,
+    Field(discriminator="type"),
+]
+
+
+class Answer(Value):
+    """An activity's result: one directive."""
+
+    directive: Directive

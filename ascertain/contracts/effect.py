@@ -1,0 +1,178 @@
+"""An effect: one change outside, its states, and the evidence that it exists."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ascertain.contracts.value import (
+    EffectId,
+    JsonObject,
+    KindName,
+    MessageId,
+    Partition,
+    TaskId,
+    Value,
+)
+
+
+class State(StrEnum):
+    """Where an effect stands. The values are those of the ledger's CHECK constraint."""
+
+    IN_FLIGHT = "IN_FLIGHT"
+    ACCEPTED = "ACCEPTED"
+    UNKNOWN = "UNKNOWN"
+    CLEAR = "CLEAR"
+    SETTLED = "SETTLED"
+    REFUSED = "REFUSED"
+    QUARANTINED = "QUARANTINED"
+    TAKEN_OVER = "TAKEN_OVER"
+    ABANDONED = "ABANDONED"
+    SUPERSEDED = "SUPERSEDED"
+
+
+TERMINAL = frozenset({State.SETTLED, State.REFUSED, State.ABANDONED, State.SUPERSEDED})
+UNRESOLVED = frozenset(
+    {State.IN_FLIGHT, State.ACCEPTED, State.UNKNOWN, State.QUARANTINED, State.TAKEN_OVER}
+)
+
+
+class Receipt(Value):
+    """Evidence that the fact exists outside.
+
+    Attributes:
+        external_id: The outside's own id of the fact; proves at most one effect per adapter.
+        happened_at: When the outside says it happened, if it says so.
+        body: A few fields of the answer, at most 2 KiB; longer answers are cut and say so.
+        digest: SHA-256, hexadecimal, of the answer's bytes as received.
+    """
+
+    external_id: Annotated[str, Field(min_length=1, max_length=255)]
+    happened_at: datetime | None = None
+    body: JsonObject = Field(default_factory=dict)
+    digest: str | None = None
+    truncated: bool = False
+
+
+class Evidence(Value):
+    """Why a move was made: kept on the row and in the audit trail.
+
+    Attributes:
+        source: ``answer`` the outside answered the attempt; ``phase`` the transport's own trace;
+            ``lookup`` the outside was asked; ``late_write`` a fenced owner's record; ``rule`` a rule
+            of Ascertain, named; ``person`` somebody said so.
+        rule: Short name of the rule that applied, stable for machines.
+        detail: One sentence for people.
+        body: What was seen, small.
+    """
+
+    source: Literal["answer", "phase", "lookup", "late_write", "rule", "person"]
+    rule: str
+    detail: str = ""
+    body: JsonObject = Field(default_factory=dict)
+
+
+class Undone(Value):
+    """The settled effect that an undo effect takes back."""
+
+    effect_id: EffectId
+    external_id: str
+
+
+class Effect(Value):
+    """One change outside, as the workflow hands it to an activity.
+
+    Attributes:
+        effect_id: Derived, never random: see ``ascertain.keys.effect_id``.
+        step: The step's name; an undo effect's step ends in ``~undo``.
+        revision: 0, or one more for every amendment by a person.
+        undoes: Set for undo effects only.
+    """
+
+    effect_id: EffectId
+    task_id: TaskId
+    step: str
+    revision: int = 0
+    kind: KindName
+    partition: Partition
+    message_id: MessageId | None = None
+    input: JsonObject
+    undoes: Undone | None = None
+
+
+class EffectRow(Value):
+    """One row of the ledger, and the ledger's clock at the time of reading.
+
+    Attributes:
+        version: Goes up by one with every move.
+        lease_version: The fencing number; never goes down.
+        lease_until: After this the owner must not send any more.
+        first_sent_at: When the first claim was granted; the life of an idempotency key counts from it.
+        resend_until: Until then a same-key same-bytes re-send counts as asking; None: never.
+        budget_from: Attempts before the last retry that a person ordered; the budget counts from it.
+        retry_at: A CLEAR effect is not claimed before it.
+        frozen: The exact bytes stored at the first claim.
+        now: The ledger's clock when the row was read.
+    """
+
+    effect_id: EffectId
+    task_id: TaskId
+    message_id: str | None = None
+    step: str
+    revision: int = 0
+    kind: str
+    partition: str
+    state: State
+    state_since: datetime
+    version: int
+    attempt: int
+    budget_from: int = 0
+    lease_owner: str
+    lease_version: int
+    lease_until: datetime
+    last_heartbeat_at: datetime | None = None
+    first_sent_at: datetime
+    resend_until: datetime | None = None
+    retry_at: datetime | None = None
+    fingerprint: str
+    frozen: bytes
+    job_id: str | None = None
+    receipt: Receipt | None = None
+    external_id: str | None = None
+    happened_at: datetime | None = None
+    error_class: str | None = None
+    evidence: Evidence
+    trace_id: str | None = None
+    taken_by: str | None = None
+    superseded_by: str | None = None
+    created_at: datetime
+    now: datetime
+
+
+class AuditEvent(Value):
+    """One line of the append-only audit trail of an effect.
+
+    Attributes:
+        seq: 1, 2, 3 ... within the effect.
+        move: The move, or ``refused_write`` for a write of an old lease, which changed nothing.
+        actor: The worker or the person.
+        at: The ledger's clock.
+        hash: Chained over the previous event's hash, hexadecimal.
+    """
+
+    effect_id: EffectId
+    seq: int
+    move: str
+    actor: str
+    from_state: State | None
+    to_state: State | None
+    version: int
+    lease_version: int
+    attempt: int
+    evidence: Evidence
+    receipt: Receipt | None = None
+    at: datetime
+    hash: str

@@ -1,0 +1,34 @@
+"""Every name that stands in a running history, spelled once.
+
+Moving code must never break a running workflow, so nothing here is derived from a module path.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+TASK_WORKFLOW: Final = "Task"
+TASK_QUEUE: Final = "ascertain"
+
+PERFORM: Final = "perform"
+RECONCILE: Final = "reconcile"
+DECIDE: Final = "decide"
+
+TAKEOVER: Final = "takeover"
+RESUME: Final = "resume"
+RECONCILE_NOW: Final = "reconcile_now"
+
+STATUS: Final = "status"
+TIMELINE: Final = "timeline"
+
+TASK_KIND: Final = "TaskKind"
+TASK_PARTITION: Final = "TaskPartition"
+TASK_STATE: Final = "TaskState"
+TASK_STATE_SINCE: Final = "TaskStateSince"
+TASK_ERROR_CLASS: Final = "TaskErrorClass"
+
+KEYWORD_ATTRIBUTES: Final = (TASK_KIND, TASK_PARTITION, TASK_STATE, TASK_ERROR_CLASS)
+DATETIME_ATTRIBUTES: Final = (TASK_STATE_SINCE,)
+
+MEMO_FINGERPRINT: Final = "fingerprint"
+MEMO_MESSAGE_ID: Final = "message_id"

@@ -1,0 +1,139 @@
+"""Everything Ascertain raises, in one tree.
+
+::
+
+    AscertainError
+    ├── InputError            refused at the door, nothing stored, never retried
+    │   ├── InvalidTask       ids, sizes, numbers, duplicate step names
+    │   ├── UnknownKind       no deployment serves this kind of effect
+    │   └── Conflict          the same id with other content
+    ├── CommandRefused        a person's command was not applied; says why
+    ├── Unavailable           a part cannot be reached now; retried with back-off
+    │   ├── LedgerDown
+    │   ├── LookupDown
+    │   └── TemporalDown
+    ├── SetupError            the deployment is wrong; retrying will not help
+    │   ├── InvalidSettings
+    │   ├── MissingSecret
+    │   └── WrongSchema
+    ├── NotFound              no such task or effect
+    └── PermitLost            the claim no longer permits sending; nothing was sent
+
+"Unknown" is not in this tree: that something may or may not exist outside is a value.
+Messages say what happened, to which id, and what to do next; they never hold a secret.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class AscertainError(Exception):
+    """Root of the tree.
+
+    Attributes:
+        code: Stable word for machines; part of ``--json`` output.
+        exit_code: What the command line exits with.
+        retried: Whether Ascertain tries again by itself.
+    """
+
+    code: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+    retried: ClassVar[bool] = False
+
+
+class InputError(AscertainError):
+    """The request is wrong and nothing of it was stored."""
+
+    code = "invalid_input"
+    exit_code = 2
+
+
+class InvalidTask(InputError):
+    """A task breaks a rule of the door: ids, sizes, numbers, duplicate step names."""
+
+    code = "invalid_task"
+
+
+class UnknownKind(InputError):
+    """No deployment serves this kind of effect."""
+
+    code = "unknown_kind"
+
+
+class Conflict(InputError):
+    """The same id was used before with other content; the first content stands."""
+
+    code = "conflict"
+    exit_code = 3
+
+
+class CommandRefused(AscertainError):
+    """A person's command was not applied; the message says what stands in its way."""
+
+    code = "command_refused"
+    exit_code = 4
+
+
+class NotFound(AscertainError):
+    """There is no such task or effect."""
+
+    code = "not_found"
+    exit_code = 5
+
+
+class Unavailable(AscertainError):
+    """A part cannot be reached now. Asked again later, slower."""
+
+    code = "unavailable"
+    exit_code = 6
+    retried = True
+
+
+class LedgerDown(Unavailable):
+    """The ledger did not answer: whatever was written may or may not be committed."""
+
+    code = "ledger_down"
+
+
+class LookupDown(Unavailable):
+    """The outside cannot be asked now. Says nothing about the effect."""
+
+    code = "lookup_down"
+
+
+class TemporalDown(Unavailable):
+    """The Temporal server did not answer."""
+
+    code = "temporal_down"
+
+
+class SetupError(AscertainError):
+    """The deployment is wrong; retrying will not help."""
+
+    code = "setup"
+    exit_code = 7
+
+
+class InvalidSettings(SetupError):
+    """The deployment file or the environment is wrong; the message names the key."""
+
+    code = "invalid_settings"
+
+
+class MissingSecret(SetupError):
+    """A secret that an adapter names is not in the worker's environment or files."""
+
+    code = "missing_secret"
+
+
+class WrongSchema(SetupError):
+    """The ledger's schema is older or newer than this code; says which command mends it."""
+
+    code = "wrong_schema"
+
+
+class PermitLost(AscertainError):
+    """The claim no longer permits sending: it ran out, was used, or was fenced. Nothing was sent."""
+
+    code = "permit_lost"

@@ -1,0 +1,54 @@
+"""Names and fingerprints of effects: pure, stable over restarts and releases.
+
+Canonical JSON is RFC 8785. What it makes of numbers and text is the rule of what is "the same":
+``1``, ``1.0`` and ``1e0`` are the same number and ``-0.0`` is ``0``; composed and decomposed text
+differ; the order of fields does not matter; NaN, infinities and integers beyond 2**53 are refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import TYPE_CHECKING
+
+import rfc8785
+
+from ascertain.errors import InvalidTask
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import JsonValue
+
+UNDO_SUFFIX = "~undo"
+
+
+def canonical(value: JsonValue) -> bytes:
+    """The canonical JSON of a value.
+
+    Raises:
+        InvalidTask: NaN, an infinity, an integer beyond 2**53, or text that is not valid Unicode.
+    """
+    try:
+        return rfc8785.dumps(value)  # type: ignore[arg-type]  # its own recursive alias of JSON
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError, RecursionError) as error:
+        raise InvalidTask(f"the input has no canonical JSON: {error}") from error
+
+
+def fingerprint(kind: str, content: Mapping[str, JsonValue]) -> str:
+    """SHA-256, hexadecimal, of the canonical JSON of an effect's kind and input."""
+    return hashlib.sha256(canonical({"kind": kind, "input": dict(content)})).hexdigest()
+
+
+def effect_id(namespace: str, task_id: str, step: str, revision: int) -> str:
+    """The id of an effect: 36 characters of ``[a-z0-9-]``, the same wherever it is computed.
+
+    Fit for an HTTP header, an object key and a mail Message-ID. 160 bits of SHA-256.
+    """
+    digest = hashlib.sha256(canonical([namespace, task_id, step, revision])).digest()
+    return "ef1-" + base64.b32encode(digest[:20]).decode("ascii").lower()
+
+
+def undo_step(step: str) -> str:
+    """The step name of the effect that takes ``step`` back; no step of a task can have this name."""
+    return step + UNDO_SUFFIX

@@ -1,0 +1,200 @@
+"""What to do next about an effect: pure functions of its row, the semantics and the policy.
+
+Time is the ledger's clock, ``row.now``. Spread is derived from the effect's id, so the same row always
+gives the same answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, assert_never
+
+from ascertain.contracts import directive, finding
+from ascertain.contracts.claim import Verdict
+from ascertain.contracts.command import Action
+from ascertain.contracts.effect import EffectRow, Evidence, State
+from ascertain.machine import Move, next_state
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ascertain.contracts.command import Command
+    from ascertain.contracts.directive import Directive, Standing
+    from ascertain.contracts.finding import Finding
+    from ascertain.ports import Kind
+
+NO_WAIT = timedelta(0)
+# A timer that ends exactly at a limit may be read just before it.
+AFTER = timedelta(milliseconds=20)
+
+MOVE_OF: dict[Action, Move] = {
+    Action.TAKE: Move.TAKE,
+    Action.CONFIRM: Move.CONFIRM,
+    Action.DENY: Move.DENY,
+    Action.RETRY: Move.RETRY,
+    Action.ABANDON: Move.ABANDON,
+    Action.RELEASE: Move.RELEASE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Ask outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resend:
+    """Send the same bytes under the same key: the key still protects, so it counts as asking."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing can be asked now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Give:
+    """Nothing can be asked at all: move to this verdict."""
+
+    verdict: Verdict
+
+
+Question = Lookup | Resend | Wait | Give
+
+
+@dataclass(frozen=True, slots=True)
+class StillOpen:
+    """The finding proves nothing yet."""
+
+    error_class: str
+    reason: str
+    slower: bool = False
+
+
+def conclusive_at(row: EffectRow, kind: Kind) -> datetime:
+    """From when an empty lookup proves absence: last possible send + in flight + lag."""
+    return row.lease_until + kind.semantics.in_flight_max + kind.semantics.lag
+
+
+def spread(row: EffectRow) -> float:
+    """A number in [0, 1) that differs between effects and attempts."""
+    digest = hashlib.sha256(f"{row.effect_id}:{row.attempt}:{row.version}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") / 2**32
+
+
+def retry_wait(row: EffectRow, kind: Kind) -> timedelta:
+    """Wait before the attempt after ``row.attempt``: doubles, is capped, and is spread over +-25 %."""
+    tries = max(row.attempt - row.budget_from, 1)
+    wait = min(kind.policy.retry_base * 2 ** min(tries - 1, 30), kind.policy.retry_cap)
+    return wait * (0.75 + spread(row) / 2)
+
+
+def ask_wait(row: EffectRow, kind: Kind, *, slower: bool = False) -> timedelta:
+    """Wait before the next question: grows with the age of the doubt, ends where absence concludes."""
+    age = max(row.now - row.state_since, NO_WAIT)
+    wait = min(max(kind.policy.ask_first, age if slower else age / 2), kind.policy.ask_cap)
+    wait = wait * (0.9 + spread(row) / 5)
+    horizon = conclusive_at(row, kind) - row.now
+    return min(wait, horizon + AFTER) if horizon > NO_WAIT and not slower else wait
+
+
+def next_question(row: EffectRow, kind: Kind) -> Question:
+    """How to find out about an ACCEPTED, UNKNOWN or QUARANTINED effect."""
+    if kind.semantics.lookup is not None:
+        return Lookup()
+    if row.state is State.QUARANTINED:
+        return Wait()
+    if row.state is State.ACCEPTED:
+        return Give(_quarantine("accepted_without_lookup", "accepted, but it cannot be asked for"))
+    if row.resend_until is None:
+        why = "the answer is lost, the outside cannot be asked and no key protects a re-send"
+        return Give(_quarantine("no_lookup", why))
+    if row.now + kind.policy.lease > row.resend_until:
+        why = f"the key no longer protects since {row.resend_until:%Y-%m-%d %H:%M:%S} UTC"
+        return Give(_quarantine("key_expired", why))
+    return Resend()
+
+
+def judge(row: EffectRow, found: Finding, kind: Kind) -> Verdict | StillOpen:
+    """What a finding makes of an ACCEPTED, UNKNOWN or QUARANTINED effect."""
+    match found:
+        case finding.Found():
+            return _seen(State.SETTLED, "found", "found by lookup", receipt=found.receipt)
+        case finding.Refused():
+            if row.state is State.QUARANTINED:
+                return StillOpen(found.error_class, f"the outside says refused: {found.detail}")
+            return _seen(
+                State.REFUSED, "found_refused", found.detail, error_class=found.error_class
+            )
+        case finding.Pending():
+            return _pending(row, found)
+        case finding.Several():
+            ids = list(found.external_ids)
+            why = f"several facts carry this id: {', '.join(ids)}"
+            return _stop(row, "several", why, {"external_ids": list(ids)})
+        case finding.Differs():
+            why = f"the fact {found.external_id} carries this id but differs from what was asked for"
+            seen = {"expected": found.expected, "found": found.found}
+            return _stop(row, "differs", why, {"external_id": found.external_id, **seen})
+        case finding.Unknowable():
+            why = found.detail or "the outside's answer cannot tell"
+            return _stop(row, "unknowable", why, {"candidates": list(found.candidates)})
+        case finding.Absent():
+            return _absent(row, kind)
+        case _:
+            assert_never(found)
+
+
+def _pending(row: EffectRow, found: finding.Pending) -> Verdict | StillOpen:
+    still = StillOpen("pending", found.detail or "accepted, still running")
+    job_id = found.job_id or row.job_id
+    if row.state is not State.UNKNOWN or job_id is None:
+        return still
+    return _seen(State.ACCEPTED, "pending", still.reason, job_id=job_id, error_class="pending")
+
+
+def _absent(row: EffectRow, kind: Kind) -> Verdict | StillOpen:
+    conclusive = conclusive_at(row, kind)
+    if row.now < conclusive:
+        why = f"not visible yet; an empty answer is conclusive from {conclusive:%H:%M:%S} UTC"
+        return StillOpen("not_visible_yet", why)
+    if row.state is State.QUARANTINED:
+        return StillOpen("absent", "the outside does not have it; a person decides")
+    if row.state is State.ACCEPTED:
+        why = f"the outside took it as {row.job_id} and does not know it now"
+        return _stop(row, "accepted_then_absent", why, {})
+    semantics = kind.semantics
+    if semantics.lag == NO_WAIT:
+        return _clear(row, kind, "absent", "absent in a read-after-write lookup past the horizon")
+    if row.resend_until is not None and row.now + kind.policy.lease <= row.resend_until:
+        return _clear(row, kind, "absent_keyed", "absent past the horizon; the key protects a re-send")
+    if kind.policy.resend_unprotected:
+        why = "absent past the horizon; the deployment's resend_unprotected allows a re-send"
+        return _clear(row, kind, "resend_unprotected", why)
+    why = "absent past the declared lag, but no key protects a re-send"
+    return _stop(row, "absent_unprotected", why, {})
+
+
+def _clear(row: EffectRow, kind: Kind, rule: str, why: str) -> Verdict:
+    evidence = Evidence(source="lookup", rule=rule, detail=why)
+    return Verdict(State.CLEAR, evidence, error_class=rule, retry_at_in=retry_wait(row, kind))
+
+
+def _seen(state: State, rule: str, detail: str, **fields: object) -> Verdict:
+    evidence = Evidence(source="lookup", rule=rule, detail=detail)
+    return Verdict(state, evidence, **fields)  # type: ignore[arg-type]
+
+
+def _quarantine(rule: str, why: str) -> Verdict:
+    return Verdict(
+        State.QUARANTINED, Evidence(source="rule", rule=rule, detail=why), error_class=rule
+    )
+
+
+def _stop(row: EffectRow, rule: str, why: str, body: dict[str, object]) -> Verdict | StillOpen:
+    if row.state is State.QUARANTINED:
+        return StillOpen(rule, why)
+    evidence = Evidence(source="lookup", rule=rule, detail=why, body=body)  # type: ignore[arg-type]
+    return Verdict(State.QUARANTINED, evidence, error_class=rule)

@@ -1,0 +1,247 @@
+"""What the core asks of the world: an adapter, a ledger, secrets, a permit to dispatch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from ascertain.contracts.semantics import INLINE_MAX, Policy, Semantics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import timedelta
+
+    from pydantic import JsonValue
+
+    from ascertain.contracts.claim import ClaimAnswer, ClaimRequest, Lease, Verdict, Written
+    from ascertain.contracts.effect import AuditEvent, Effect, EffectRow, Evidence, State
+    from ascertain.contracts.finding import Finding
+    from ascertain.contracts.gate import Gate, GateChange
+    from ascertain.contracts.outcome import Outcome
+    from ascertain.machine import Move
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One effect as an adapter sees it.
+
+    Attributes:
+        frozen: The bytes that ``prepare`` made before the first claim: the same for every attempt.
+        attempt: 1 for the first.
+        job_id: What the outside called it when it accepted it.
+        external_id: Set when the effect is settled already (census, comparison).
+    """
+
+    effect: Effect
+    frozen: bytes
+    attempt: int
+    job_id: str | None = None
+    external_id: str | None = None
+
+
+class Permit(Protocol):
+    """The claim as a permit to dispatch: checked at the last line before I/O, good for one call."""
+
+    def check(self) -> None:
+        """Use the permit up.
+
+        Raises:
+            PermitLost: It ran out, was used, or was fenced. Send nothing; let the error pass.
+        """
+        ...
+
+    async def renew(self) -> None:
+        """Lengthen an unused permit after long work, right before the irreversible I/O.
+
+        Raises:
+            PermitLost: The claim was fenced meanwhile. Send nothing; let the error pass.
+        """
+        ...
+
+    def heartbeat(self, progress: JsonValue) -> None:
+        """Say that long work goes on, and how far it is. Costs nothing for inline effects."""
+        ...
+
+
+class Adapter(Protocol):
+    """The code that does one kind of effect outside, and can ask whether it exists."""
+
+    @property
+    def semantics(self) -> Semantics:
+        """What this outside promises, unless the deployment says otherwise."""
+        ...
+
+    def prepare(self, effect: Effect) -> bytes:
+        """Build the bytes to send, once. No I/O. At most 256 KiB, and never a secret.
+
+        Raises:
+            InvalidTask: The input is wrong for this kind; the effect is refused and never sent.
+        """
+        ...
+
+    async def perform(self, call: Call, permit: Permit) -> Outcome:
+        """Make one call outside that sends ``call.frozen`` under the effect's id.
+
+        ``permit.check()`` is the last line before the first byte leaves. Nothing is repeated and no
+        redirect is followed. Any exception that is not classified here makes the effect UNKNOWN.
+        """
+        ...
+
+    async def lookup(self, call: Call, *, within: timedelta) -> Finding:
+        """Ask whether the effect exists, without causing it.
+
+        Args:
+            call: The effect; ``frozen`` tells what was asked for, to compare with what is found.
+            within: Budget for all requests together.
+
+        Raises:
+            LookupDown: The outside cannot be asked now. Asked again later, slower.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Give back connections."""
+        ...
+
+
+class Secrets(Protocol):
+    """Where ``secret:NAME`` is resolved: in workers only."""
+
+    def reveal(self, name: str) -> str:
+        """The secret's value.
+
+        Raises:
+            MissingSecret: It is neither in the environment nor in the secrets folder.
+        """
+        ...
+
+
+class AdapterFactory(Protocol):
+    """How a deployment's ``[kinds."..."]`` table becomes an adapter (entry-point group ``ascertain.adapters``)."""
+
+    def __call__(self, kind: str, options: Mapping[str, JsonValue], secrets: Secrets) -> Adapter:
+        """Build the adapter of one kind.
+
+        Raises:
+            InvalidSettings: An option is wrong; the message names it.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of effect as this deployment serves it.
+
+    Attributes:
+        adapter: None where this process does not hold it (another queue's credentials).
+    """
+
+    name: str
+    semantics: Semantics
+    policy: Policy
+    adapter: Adapter | None
+
+    @property
+    def queue(self) -> str | None:
+        """The task queue of its work; None runs inline, as a local activity behind the claim."""
+        if self.policy.queue is not None:
+            return self.policy.queue
+        return None if self.semantics.max_duration <= INLINE_MAX else f"ascertain-{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An effect's row with the receipts that fenced owners brought too late."""
+
+    row: EffectRow
+    late: tuple[AuditEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectFilter:
+    """Which rows to list; None does not restrict. Newest state first."""
+
+    states: frozenset[State] | None = None
+    partition: str | None = None
+    kind: str | None = None
+    task_id: str | None = None
+    limit: int = 100
+
+
+class Ledger(Protocol):
+    """What remembers effects beyond Temporal's retention. One round trip and one commit per move.
+
+    Every method raises ``LedgerDown`` when no answer came; a write may then be committed or not.
+    """
+
+    async def claim(self, request: ClaimRequest) -> ClaimAnswer:
+        """Ask for the permit to dispatch; durable before it answers.
+
+        Order of the answers: another fingerprint -> Conflict; SETTLED -> Settled; closed without a fact
+        -> Refused; TAKEN_OVER -> TakenOver; IN_FLIGHT of this very owner with an open lease -> Granted
+        again (its first answer was lost); IN_FLIGHT with an open lease -> Busy; IN_FLIGHT past its lease
+        -> fenced (UNKNOWN, lease_version + 1) and Unresolved; a closed gate -> Paused, nothing stored;
+        UNKNOWN with ``resend`` -> Granted (lease_version + 1, attempt + 1) if the whole lease lies before
+        ``resend_until`` and the budget allows, QUARANTINED and Unresolved if the budget does not; CLEAR
+        with a late receipt in the audit trail -> Unresolved; CLEAR or no row -> Granted, or QUARANTINED
+        and Unresolved when the budget is used up; all else -> Unresolved.
+        """
+        ...
+
+    async def renew(self, lease: Lease, extend: timedelta) -> Written:
+        """Move ``lease_until`` of an open claim to now plus ``extend`` (owner, by lease_version)."""
+        ...
+
+    async def record(
+        self, lease: Lease, outcome: Outcome, *, retry_in: timedelta | None = None
+    ) -> Written:
+        """Write what the attempt came to: settle, accept, refuse, clear or doubt, by its type.
+
+        Applied only while the effect is IN_FLIGHT under ``lease.lease_version``. Otherwise nothing
+        changes and what was known is kept as a ``refused_write`` in the audit trail. ``doubt`` ends the
+        lease now, for its owner says that the permit is used. ``retry_in`` sets ``retry_at`` of a CLEAR
+        one. All but ``accept`` may commit asynchronously.
+        """
+        ...
+
+    async def fence(self, effect_id: str, version: int, by: str) -> Written:
+        """IN_FLIGHT past its lease -> UNKNOWN with lease_version + 1; by expected version."""
+        ...
+
+    async def converge(self, effect_id: str, version: int, verdict: Verdict, by: str) -> Written:
+        """Apply what reconciliation found, by expected version; durable."""
+        ...
+
+    async def decide(
+        self, effect_id: str, version: int, move: Move, verdict: Verdict, operator: str
+    ) -> Written:
+        """Apply a person's decision, by expected version; durable. TAKEN_OVER only by who took it."""
+        ...
+
+    async def inspect(self, effect_id: str) -> Case | None:
+        """The row, the ledger's clock and the late receipts; None when it was never claimed."""
+        ...
+
+    async def effects(self, which: EffectFilter) -> Sequence[EffectRow]:
+        """Rows that fit the filter."""
+        ...
+
+    async def audit(self, effect_id: str) -> Sequence[AuditEvent]:
+        """The effect's whole audit trail, oldest first."""
+        ...
+
+    async def set_gate(self, change: GateChange) -> Gate:
+        """Open or close a partition's gate; a repeated request id changes nothing."""
+        ...
+
+    async def gates(self) -> Sequence[Gate]:
+        """Every gate that was ever closed."""
+        ...
+
+    async def note(self, effect_id: str, by: str, evidence: Evidence) -> None:
+        """Append an observation that moves nothing to the audit trail."""
+        ...
+
+    async def aclose(self) -> None:
+        """Give back connections."""
+        ...
