@@ -198,3 +198,90 @@ def _stop(row: EffectRow, rule: str, why: str, body: dict[str, object]) -> Verdi
         return StillOpen(rule, why)
     evidence = Evidence(source="lookup", rule=rule, detail=why, body=body)  # type: ignore[arg-type]
     return Verdict(State.QUARANTINED, evidence, error_class=rule)
+
+
+def directive_for(row: EffectRow, kind: Kind, *, slower: bool = False, why: str = "") -> Directive:
+    """The next step of a task whose effect stands as ``row``: the same, whoever asks.
+
+    Args:
+        row: The effect as the ledger holds it now.
+        kind: Semantics and policy as this deployment has them now.
+        slower: The outside could not be asked; wait longer before the next question.
+        why: What the last question came to, where that moved nothing.
+    """
+    reason = why or row.evidence.detail
+    standing = standing_of(row, kind, why)
+    match row.state:
+        case State.SETTLED:
+            if row.receipt is None:
+                msg = f"{row.effect_id} is SETTLED without a receipt"
+                raise ValueError(msg)
+            return directive.Done(receipt=row.receipt)
+        case State.REFUSED | State.ABANDONED | State.SUPERSEDED:
+            return directive.Refused(state=row.state, reason=reason, standing=standing)
+        case State.CLEAR:
+            due = max((row.retry_at or row.now) - row.now, NO_WAIT)
+            return directive.RetryIn(delay=due, reason=reason, standing=standing)
+        case State.IN_FLIGHT:
+            left = max(row.lease_until - row.now, NO_WAIT) + AFTER
+            return directive.ReconcileIn(delay=left, reason=reason, standing=standing)
+        case State.UNKNOWN | State.ACCEPTED:
+            wait = ask_wait(row, kind, slower=slower)
+            return directive.ReconcileIn(delay=wait, reason=reason, standing=standing)
+        case State.QUARANTINED:
+            again = kind.policy.ask_quarantined if kind.semantics.lookup is not None else None
+            return directive.Quarantined(ask_again_in=again, reason=reason, standing=standing)
+        case State.TAKEN_OVER:
+            by = row.taken_by or "somebody"
+            return directive.TakenOver(by=by, reason=reason, standing=standing)
+        case _:
+            assert_never(row.state)
+
+
+def standing_of(row: EffectRow, kind: Kind, why: str = "") -> Standing:
+    """What a person is told of the effect."""
+    in_doubt = row.state in {State.UNKNOWN, State.ACCEPTED, State.IN_FLIGHT}
+    return directive.Standing(
+        state=row.state,
+        version=row.version,
+        attempt=row.attempt,
+        lease_version=row.lease_version,
+        error_class=row.error_class,
+        external_id=row.external_id,
+        job_id=row.job_id,
+        reason=why or row.evidence.detail,
+        conclusive_at=conclusive_at(row, kind) if in_doubt and kind.semantics.lookup else None,
+        safe_next=tuple(action.value for action in Action if allowed(action, row, kind) is None),
+    )
+
+
+def allowed(action: Action, row: EffectRow, kind: Kind) -> str | None:
+    """None if a person may do this now; otherwise one sentence that says what stands in the way."""
+    if next_state(row.state, MOVE_OF[action]) is None:
+        if row.state is State.IN_FLIGHT:
+            until = f"{row.lease_until:%H:%M:%S} UTC"
+            return f"an attempt is in flight, do not act yet; its permit ends at {until}"
+        return f"{action} is not possible while the effect is {row.state}"
+    quiet_at = row.lease_until + kind.semantics.in_flight_max
+    takes_hold = action in {Action.TAKE, Action.DENY, Action.ABANDON}
+    if takes_hold and row.state is not State.CLEAR and row.now < quiet_at:
+        return (
+            "an attempt is in flight, do not act yet; what was sent can still take effect until "
+            f"{quiet_at:%H:%M:%S} UTC"
+        )
+    return None
+
+
+def refusal(command: Command, row: EffectRow, kind: Kind) -> str | None:
+    """Why a command is not applied to the effect as it stands; None if nothing stands in its way."""
+    if command.version != row.version:
+        return (
+            f"the effect has moved on: version {row.version}, now {row.state} "
+            f"({row.evidence.detail or row.evidence.rule}); you looked at version {command.version}"
+        )
+    if row.state is State.TAKEN_OVER and row.taken_by != command.operator:
+        return f"{row.taken_by} has taken it over; ask them to release it"
+    blocked = allowed(command.action, row, kind)
+    if blocked is not None and command.override and next_state(row.state, MOVE_OF[command.action]):
+        return None
+    return blocked
