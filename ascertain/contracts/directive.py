@@ -119,9 +119,3 @@ Directive = Annotated[
     | Conflicting,
     Field(discriminator="type"),
 ]
-
-
-class Answer(Value):
-    """An activity's result: one directive."""
-
-    directive: Directive

@@ -1,0 +1,153 @@
+"""One authorised attempt: call once under a granted claim, record what came of it, say what is next."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from ascertain.contracts import directive, outcome
+from ascertain.contracts.claim import Moved, Stale, Taken
+from ascertain.contracts.effect import Evidence
+from ascertain.errors import LedgerDown, PermitLost
+from ascertain.policy import directive_for, retry_wait
+from ascertain.ports import Call
+
+from activities.permit import HeldPermit
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pydantic import JsonValue
+
+    from ascertain.contracts.claim import Granted, Written
+    from ascertain.contracts.directive import Directive
+    from ascertain.contracts.effect import Effect
+    from ascertain.contracts.outcome import Outcome
+    from ascertain.ports import Adapter, Kind, Ledger
+
+# How long a worker goes on trying to tell the ledger before Temporal's history carries the outcome.
+RECORD_WAITS = (0.05, 0.1, 0.2, 0.4, 0.8)
+LEDGER_PAUSE = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A granted claim on its way outside.
+
+    Attributes:
+        asked_at: The steady clock before the claim was asked for.
+    """
+
+    ledger: Ledger
+    kind: Kind
+    adapter: Adapter
+    effect: Effect
+    granted: Granted
+    asked_at: float
+    on_progress: Callable[[JsonValue], None] | None = None
+
+    async def run(self) -> Directive:
+        """Make the one call, record its outcome, and give the next step."""
+        try:
+            came_to = await self._call()
+        except asyncio.CancelledError:
+            await asyncio.shield(self._record(_cancelled()))
+            raise
+        return await self._record(came_to)
+
+    async def _call(self) -> Outcome:
+        permit = HeldPermit(
+            self.ledger,
+            self.granted.lease,
+            asked_at=self.asked_at,
+            length=self.kind.policy.lease,
+            on_progress=self.on_progress,
+        )
+        row = self.granted.row
+        call = Call(self.effect, row.frozen, row.attempt, row.job_id)
+        limit = self.kind.semantics.max_duration.total_seconds()
+        try:
+            async with asyncio.timeout(limit):
+                return await self.adapter.perform(call, permit)
+        except PermitLost as error:
+            return _not_permitted(error) if not permit.used else _unclassified(error)
+        except TimeoutError:
+            return _doubt("answer_lost", f"no answer within {limit:g} s")
+        except Exception as error:  # noqa: BLE001  # whatever an adapter does not classify is doubt
+            return _unclassified(error)
+
+    async def _record(self, came_to: Outcome) -> Directive:
+        lease = self.granted.lease
+        retry_in = _retry_in(came_to, self.granted, self.kind)
+        try:
+            written = await persist(
+                lambda: self.ledger.record(lease, came_to, retry_in=retry_in)
+            )
+            if isinstance(written, Taken):
+                doubt = _doubt("fact_taken", f"{written.external_id} proves {written.effect_id}")
+                written = await persist(lambda: self.ledger.record(lease, doubt))
+        except LedgerDown as error:
+            return directive.ReconcileIn(
+                delay=LEDGER_PAUSE,
+                reason=str(error),
+                unrecorded=directive.Unrecorded(
+                    lease_version=lease.lease_version,
+                    attempt=lease.attempt,
+                    owner=lease.owner,
+                    outcome=came_to,
+                ),
+            )
+        return after_write(written, self.kind)
+
+
+async def persist(write: Callable[[], Awaitable[Written]]) -> Written:
+    """Repeat a guarded write while the ledger does not answer. A repeat is safe: it meets its own lease.
+
+    Raises:
+        LedgerDown: It did not answer in about 1.5 s.
+    """
+    for wait in RECORD_WAITS:
+        try:
+            return await write()
+        except LedgerDown:
+            await asyncio.sleep(wait)
+    return await write()
+
+
+def after_write(written: Written, kind: Kind) -> Directive:
+    """The next step once the ledger has answered a write, applied or not."""
+    match written:
+        case Moved(row):
+            return directive_for(row, kind)
+        case Stale(row) | Taken(row=row) if row is not None:
+            return directive_for(row, kind)
+        case _:
+            return directive.RetryIn(delay=timedelta(0), reason="the ledger does not know the effect")
+
+
+def _retry_in(came_to: Outcome, granted: Granted, kind: Kind) -> timedelta | None:
+    if not isinstance(came_to, outcome.NotDone):
+        return None
+    return max(retry_wait(granted.row, kind), came_to.retry_after or timedelta(0))
+
+
+def _not_permitted(error: PermitLost) -> Outcome:
+    evidence = Evidence(source="phase", rule="permit_lost", detail=str(error))
+    return outcome.NotDone(error_class="permit_lost", evidence=evidence)
+
+
+def _unclassified(error: Exception) -> Outcome:
+    """The error's text may hold anything, a secret too: only its type is kept."""
+    what = f"{type(error).__module__}.{type(error).__qualname__}"
+    return _doubt("unclassified", f"the adapter raised {what}, which says nothing of the outside")
+
+
+def _cancelled() -> Outcome:
+    return _doubt("interrupted", "the attempt was cancelled while it may have been outside")
+
+
+def _doubt(error_class: str, detail: str) -> Outcome:
+    evidence = Evidence(source="rule", rule=error_class, detail=detail)
+    return outcome.Unknown(error_class=error_class, evidence=evidence)

@@ -1,0 +1,141 @@
+"""Claim an effect and, if the claim is granted, make the one call that it permits."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from datetime import timedelta
+from typing import TYPE_CHECKING, assert_never
+
+from opentelemetry import trace
+
+from ascertain import keys
+from ascertain.contracts import claim, directive, outcome
+from ascertain.contracts.effect import Evidence
+from ascertain.errors import InvalidTask, LedgerDown
+from ascertain.policy import AFTER, directive_for
+
+from activities.attempt import RECORD_WAITS, Attempt, after_write, persist
+from activities.permit import steady
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic import JsonValue
+
+    from ascertain.contracts.claim import ClaimAnswer, ClaimRequest
+    from ascertain.contracts.directive import Directive
+    from ascertain.contracts.effect import Effect
+    from ascertain.ports import Kind
+
+    from activities.serving import Served, Serving
+
+
+async def dispatch(
+    serving: Serving,
+    served: Served,
+    effect: Effect,
+    *,
+    resend: bool = False,
+    on_progress: Callable[[JsonValue], None] | None = None,
+) -> Directive:
+    """Claim, call, record.
+
+    Args:
+        serving: The worker's ledger and name.
+        served: The kind and its adapter.
+        effect: What to do.
+        resend: The claim is a question: same bytes, same key, while the key protects.
+        on_progress: Where long work tells how far it is.
+
+    Raises:
+        LedgerDown: No claim was answered, so nothing was sent.
+    """
+    try:
+        frozen = served.adapter.prepare(effect)
+    except InvalidTask as error:
+        return await _refuse_unsent(serving, served.kind, effect, error)
+    request = _request(serving, served.kind, effect, frozen, resend=resend)
+    asked_at, answer = await _claim(serving, request)
+    if not isinstance(answer, claim.Granted):
+        return _without_grant(answer, served.kind)
+    attempt = Attempt(
+        serving.ledger, served.kind, served.adapter, effect, answer, asked_at, on_progress
+    )
+    return await attempt.run()
+
+
+async def _claim(serving: Serving, request: ClaimRequest) -> tuple[float, ClaimAnswer]:
+    """A claim whose answer was lost is asked again: its owner's name is unique to this call, so the
+    ledger hands the very same claim out again, and only to us."""
+    for wait in RECORD_WAITS:
+        asked_at = steady()
+        try:
+            return asked_at, await serving.ledger.claim(request)
+        except LedgerDown:
+            await asyncio.sleep(wait)
+    return steady(), await serving.ledger.claim(request)
+
+
+def _request(
+    serving: Serving, kind: Kind, effect: Effect, frozen: bytes, *, resend: bool = False
+) -> ClaimRequest:
+    span = trace.get_current_span().get_span_context()
+    return claim.ClaimRequest(
+        effect=effect,
+        fingerprint=keys.fingerprint(effect.kind, effect.input),
+        frozen=frozen,
+        owner=f"{serving.identity}/{secrets.token_hex(6)}",
+        lease=kind.policy.lease,
+        budget=kind.policy.budget,
+        resend_for=kind.semantics.resend_for,
+        resend=resend,
+        trace_id=f"{span.trace_id:032x}" if span.is_valid else None,
+    )
+
+
+def _without_grant(answer: ClaimAnswer, kind: Kind) -> Directive:
+    match answer:
+        case claim.Settled(row=row) | claim.Refused(row=row) | claim.TakenOver(row=row):
+            return directive_for(row, kind)
+        case claim.Unresolved(row=row):
+            return _ask_now(directive_for(row, kind))
+        case claim.Busy(until=until, row=row):
+            wait = max(until - row.now, timedelta(0)) + AFTER
+            return directive.ReconcileIn(delay=wait, reason="another attempt is in flight")
+        case claim.Conflict(stored=stored, offered=offered):
+            why = f"the ledger holds other content under this id: {stored[:12]}, not {offered[:12]}"
+            return directive.Conflicting(reason=why)
+        case claim.Paused():
+            return directive.Held(
+                partition=answer.partition,
+                delay=kind.policy.held_recheck,
+                reason=f"paused by {answer.by}: {answer.reason}",
+            )
+        case claim.Granted():
+            msg = "a granted claim is for its attempt"
+            raise ValueError(msg)
+        case _:
+            assert_never(answer)
+
+
+def _ask_now(following: Directive) -> Directive:
+    """An unresolved effect that was met anew is asked for at once: waiting would prove nothing."""
+    if isinstance(following, directive.ReconcileIn | directive.RetryIn):
+        return directive.ReconcileIn(
+            delay=timedelta(0), reason=following.reason, standing=following.standing
+        )
+    return following
+
+
+async def _refuse_unsent(
+    serving: Serving, kind: Kind, effect: Effect, error: InvalidTask
+) -> Directive:
+    """Input that the adapter cannot turn into a request is refused on the record, and never sent."""
+    answer = await serving.ledger.claim(_request(serving, kind, effect, b""))
+    if not isinstance(answer, claim.Granted):
+        return _without_grant(answer, kind)
+    evidence = Evidence(source="rule", rule="invalid_input", detail=str(error))
+    refused = outcome.Refused(error_class="invalid_input", evidence=evidence)
+    written = await persist(lambda: serving.ledger.record(answer.lease, refused))
+    return after_write(written, kind)

@@ -1,0 +1,40 @@
+"""``perform``: claim, one call outside, record, directive."""
+
+from __future__ import annotations
+
+from temporalio import activity
+
+from ascertain.contracts import directive, names
+from ascertain.contracts.directive import RunQueued
+from ascertain.contracts.work import Answer, Work
+from ascertain.errors import LedgerDown
+
+from activities.attempt import LEDGER_PAUSE
+from activities.dispatch import dispatch
+from activities.heartbeat import beating
+from activities.serving import UNSERVED_PAUSE, Serving, Unserved
+
+
+class Perform:
+    """The activity that may act outside."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+
+    @activity.defn(name=names.PERFORM)
+    async def perform(self, work: Work) -> Answer:
+        """Bring one effect about if its claim is granted; never call while an earlier one is open."""
+        served = self._serving.find(work.effect.kind)
+        if isinstance(served, RunQueued):
+            return Answer(directive=served)
+        if isinstance(served, Unserved):
+            waiting = directive.RetryIn(delay=UNSERVED_PAUSE, reason=served.reason)
+            return Answer(directive=waiting)
+        async with beating() as on_progress:
+            try:
+                following = await dispatch(
+                    self._serving, served, work.effect, on_progress=on_progress
+                )
+            except LedgerDown as error:
+                following = directive.RetryIn(delay=LEDGER_PAUSE, reason=str(error))
+        return Answer(directive=following)

@@ -1,0 +1,76 @@
+"""A granted claim as the permit to dispatch, measured by this machine's own steady clock."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ascertain.contracts.claim import Moved
+from ascertain.errors import PermitLost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from pydantic import JsonValue
+
+    from ascertain.contracts.claim import Lease
+    from ascertain.ports import Ledger
+
+
+def steady() -> float:
+    """Seconds of a clock that nobody sets and that goes on while the process is frozen."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class HeldPermit:
+    """The permit of one claim.
+
+    Its end is counted from *before* the claim was asked for, so it is never later than the ledger's
+    ``lease_until``, whatever the wall clocks of worker and ledger say.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        lease: Lease,
+        *,
+        asked_at: float,
+        length: timedelta,
+        on_progress: Callable[[JsonValue], None] | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._lease = lease
+        self._length = length
+        self._until = asked_at + length.total_seconds()
+        self._on_progress = on_progress
+        self._used = False
+
+    @property
+    def used(self) -> bool:
+        """Whether a call was dispatched under it."""
+        return self._used
+
+    def check(self) -> None:
+        """Use the permit up, or raise PermitLost."""
+        if self._used:
+            msg = f"{self._lease.effect_id}: the permit was used already; one claim, one call"
+            raise PermitLost(msg)
+        if steady() >= self._until:
+            msg = f"{self._lease.effect_id}: the permit ran out before the call left; nothing was sent"
+            raise PermitLost(msg)
+        self._used = True
+
+    async def renew(self) -> None:
+        """Lengthen it from now on, if the claim still stands; raise PermitLost otherwise."""
+        asked_at = steady()
+        written = await self._ledger.renew(self._lease, self._length)
+        if self._used or not isinstance(written, Moved):
+            msg = f"{self._lease.effect_id}: the claim was fenced; nothing was sent"
+            raise PermitLost(msg)
+        self._until = asked_at + self._length.total_seconds()
+
+    def heartbeat(self, progress: JsonValue) -> None:
+        """Pass progress on to whoever listens."""
+        if self._on_progress is not None:
+            self._on_progress(progress)

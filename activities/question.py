@@ -1,0 +1,39 @@
+"""Ask an outside through its adapter, bounded, and let nothing unclassified pass for an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from ascertain.errors import LookupDown
+
+if TYPE_CHECKING:
+    from ascertain.contracts.finding import Finding
+    from ascertain.ports import Call
+
+    from activities.serving import Served
+
+WITHIN = timedelta(seconds=5)
+
+
+async def ask(served: Served, call: Call) -> Finding:
+    """The adapter's finding.
+
+    Raises:
+        LookupDown: It could not be asked: it says so, took too long, or failed in a way that it does
+            not classify. None of these says anything of the effect.
+    """
+    name = served.kind.name
+    try:
+        async with asyncio.timeout(WITHIN.total_seconds() + 1):
+            return await served.adapter.lookup(call, within=WITHIN)
+    except LookupDown as error:
+        raise LookupDown(f"{name} cannot be asked for {call.effect.effect_id}: {error}") from error
+    except TimeoutError as error:
+        msg = f"{name} did not answer the lookup of {call.effect.effect_id} in time"
+        raise LookupDown(msg) from error
+    except Exception as error:
+        what = type(error).__qualname__
+        msg = f"the lookup of {call.effect.effect_id} failed in {name} with {what}"
+        raise LookupDown(msg) from error

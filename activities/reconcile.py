@@ -1,0 +1,134 @@
+"""``reconcile``: ask what stands outside, converge the ledger, directive. Runs before any retry."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, assert_never
+
+from temporalio import activity
+
+from ascertain import policy
+from ascertain.contracts import directive, names
+from ascertain.contracts.claim import Lease, Moved, Taken, Verdict
+from ascertain.contracts.directive import RunQueued
+from ascertain.contracts.effect import Evidence, State
+from ascertain.contracts.work import Answer, Work
+from ascertain.errors import LedgerDown, LookupDown
+from ascertain.ports import Call
+
+from activities.attempt import LEDGER_PAUSE
+from activities.dispatch import dispatch
+from activities.heartbeat import beating
+from activities.question import ask
+from activities.serving import UNSERVED_PAUSE, Served, Serving, Unserved
+
+if TYPE_CHECKING:
+    from ascertain.contracts.directive import Directive
+    from ascertain.contracts.effect import AuditEvent, Effect, EffectRow
+    from ascertain.ports import Case
+
+IN_DOUBT = frozenset({State.UNKNOWN, State.ACCEPTED, State.QUARANTINED})
+# A lost race is read again; more than a few in a row means that somebody else is at work.
+RACES = 5
+
+
+class Reconcile:
+    """The activity that asks. It acts only where a re-send is the question."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+
+    @activity.defn(name=names.RECONCILE)
+    async def reconcile(self, work: Work) -> Answer:
+        """Find out what became of one effect and write it down."""
+        served = self._serving.find(work.effect.kind)
+        if isinstance(served, RunQueued):
+            return Answer(directive=served)
+        if isinstance(served, Unserved):
+            return Answer(directive=_later(work, UNSERVED_PAUSE, served.reason))
+        async with beating():
+            try:
+                following = await self._ascertain(served, work)
+            except LedgerDown as error:
+                following = _later(work, LEDGER_PAUSE, str(error))
+        return Answer(directive=following)
+
+    async def _ascertain(self, served: Served, work: Work) -> Directive:
+        await self._record_unrecorded(work)
+        for _ in range(RACES):
+            case = await self._serving.ledger.inspect(work.effect.effect_id)
+            if case is None:
+                return directive.RetryIn(delay=timedelta(0), reason="it was never claimed")
+            following = await self._step(served, work.effect, case)
+            if following is not None:
+                return following
+        return directive.ReconcileIn(delay=LEDGER_PAUSE, reason="others are moving this effect")
+
+    async def _record_unrecorded(self, work: Work) -> None:
+        """What an attempt knew and could not write is written now, or kept as a late write."""
+        held = work.unrecorded
+        if held is not None:
+            lease = Lease(work.effect.effect_id, held.owner, held.lease_version, held.attempt)
+            await self._serving.ledger.record(lease, held.outcome)
+
+    async def _step(self, served: Served, effect: Effect, case: Case) -> Directive | None:
+        """One look at the effect; None when somebody moved it under our hands."""
+        row = case.row
+        if case.late and row.state in IN_DOUBT | {State.CLEAR}:
+            return await self._converge(served, row, _late(case.late[-1]))
+        if row.state is State.IN_FLIGHT and row.now >= row.lease_until:
+            await self._serving.ledger.fence(row.effect_id, row.version, self._serving.identity)
+            return None
+        if row.state not in IN_DOUBT:
+            return policy.directive_for(row, served.kind)
+        return await self._question(served, effect, row)
+
+    async def _question(self, served: Served, effect: Effect, row: EffectRow) -> Directive | None:
+        match policy.next_question(row, served.kind):
+            case policy.Wait():
+                return policy.directive_for(row, served.kind)
+            case policy.Give(verdict):
+                return await self._converge(served, row, verdict)
+            case policy.Resend():
+                return await dispatch(self._serving, served, effect, resend=True)
+            case policy.Lookup():
+                return await self._lookup(served, effect, row)
+            case other:
+                assert_never(other)
+
+    async def _lookup(self, served: Served, effect: Effect, row: EffectRow) -> Directive | None:
+        call = Call(effect, row.frozen, row.attempt, row.job_id, row.external_id)
+        try:
+            found = await ask(served, call)
+        except LookupDown as error:
+            return policy.directive_for(row, served.kind, slower=True, why=str(error))
+        verdict = policy.judge(row, found, served.kind)
+        if isinstance(verdict, policy.StillOpen):
+            return policy.directive_for(row, served.kind, slower=verdict.slower, why=verdict.reason)
+        return await self._converge(served, row, verdict)
+
+    async def _converge(
+        self, served: Served, row: EffectRow, verdict: Verdict
+    ) -> Directive | None:
+        ledger, by = self._serving.ledger, self._serving.identity
+        written = await ledger.converge(row.effect_id, row.version, verdict, by)
+        if isinstance(written, Taken):
+            why = f"the fact {written.external_id} already proves {written.effect_id}"
+            evidence = Evidence(source="rule", rule="fact_taken", detail=why)
+            other = Verdict(State.QUARANTINED, evidence, error_class="fact_taken")
+            written = await ledger.converge(row.effect_id, row.version, other, by)
+        return policy.directive_for(written.row, served.kind) if isinstance(written, Moved) else None
+
+
+def _later(work: Work, delay: timedelta, why: str) -> Directive:
+    """Nothing was found out: the same question again, with all that it carried."""
+    return directive.ReconcileIn(delay=delay, reason=why, unrecorded=work.unrecorded)
+
+
+def _late(event: AuditEvent) -> Verdict:
+    evidence = Evidence(
+        source="late_write",
+        rule="late_receipt",
+        detail=f"{event.actor} had its answer too late to record it (lease {event.lease_version})",
+    )
+    return Verdict(State.SETTLED, evidence, receipt=event.receipt)

@@ -1,0 +1,65 @@
+"""What a worker process serves: its ledger, its kinds, its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from temporalio import activity
+
+from ascertain.contracts.directive import RunQueued
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ascertain.ports import Adapter, Kind, Ledger
+
+UNSERVED_PAUSE = timedelta(seconds=15)
+
+
+@dataclass(frozen=True, slots=True)
+class Unserved:
+    """This process cannot do or ask anything about the kind; the effect waits where it stands."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A kind that this process can do, with the adapter that does it."""
+
+    kind: Kind
+    adapter: Adapter
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Handed to every activity by the composition.
+
+    Attributes:
+        identity: Names this process in leases and in the audit trail.
+    """
+
+    ledger: Ledger
+    kinds: Mapping[str, Kind]
+    identity: str
+
+    def find(self, name: str) -> Served | RunQueued | Unserved:
+        """The kind as served here, or what the workflow should do instead.
+
+        Called from inside an activity: an inline (local) one is sent to the kind's own queue.
+        """
+        kind = self.kinds.get(name)
+        if kind is None:
+            return Unserved(f"no worker here knows kind {name}; the effect waits until one does")
+        if kind.queue is not None and activity.info().is_local:
+            return RunQueued(
+                task_queue=kind.queue,
+                start_to_close=kind.semantics.max_duration + timedelta(seconds=30),
+                heartbeat=kind.policy.heartbeat,
+                reason=f"runs on task queue {kind.queue}",
+            )
+        if kind.adapter is None:
+            return Unserved(f"this worker does not hold the adapter of kind {name}; one that does must run")
+        return Served(kind, kind.adapter)

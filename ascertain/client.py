@@ -1,0 +1,345 @@
+"""The client: start tasks, learn what became of them, tell them what to do."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from temporalio.client import (
+    Client as TemporalClient,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+)
+from temporalio.common import (
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.envconfig import ClientConfig
+from temporalio.exceptions import (
+    ApplicationError,
+    CancelledError,
+    TerminatedError,
+    WorkflowAlreadyStartedError,
+)
+from temporalio.service import RPCError, RPCStatusCode
+
+from ascertain import telemetry
+from ascertain.contracts import names
+from ascertain.contracts.command import CommandAnswer
+from ascertain.contracts.status import TaskStatus, Timeline
+from ascertain.contracts.task import TaskResult
+from ascertain.door import admit, task_fingerprint
+from ascertain.errors import (
+    AscertainError,
+    CommandRefused,
+    Conflict,
+    InvalidTask,
+    NotFound,
+    TemporalDown,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+
+    from pydantic import JsonValue
+    from temporalio.client import WorkflowExecution, WorkflowHandle
+
+    from ascertain.contracts.command import Command
+    from ascertain.contracts.task import Task
+
+KIND = SearchAttributeKey.for_keyword(names.TASK_KIND)
+PARTITION = SearchAttributeKey.for_keyword(names.TASK_PARTITION)
+
+RPC_TIMEOUT = timedelta(seconds=10)
+# A run that ended like this says nothing of its effects; starting the task again begins with asking.
+RESTARTABLE = frozenset(
+    {
+        WorkflowExecutionStatus.TERMINATED,
+        WorkflowExecutionStatus.TIMED_OUT,
+        WorkflowExecutionStatus.FAILED,
+    }
+)
+
+
+class TaskEnded(AscertainError):
+    """The task's workflow ended without a result: cancelled, terminated or failed."""
+
+    code = "task_ended"
+    exit_code = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A task that is durably started.
+
+    Attributes:
+        duplicate: The same task had been started before; nothing new was started.
+        restarted: An earlier run had been ended from outside; the new one begins with a lookup.
+    """
+
+    task_id: str
+    run_id: str
+    duplicate: bool = False
+    restarted: bool = False
+
+
+class Client:
+    """Talks to the tasks of one Temporal namespace.
+
+    Every call has a deadline of its own, for a server that hangs is worse than one that is gone.
+    """
+
+    def __init__(
+        self,
+        temporal: TemporalClient,
+        *,
+        task_queue: str = names.TASK_QUEUE,
+        kinds: Collection[str] | None = None,
+        task_timeout: timedelta | None = None,
+    ) -> None:
+        """Wrap a Temporal client that uses the pydantic data converter.
+
+        Args:
+            temporal: Connected client.
+            task_queue: Where the deployment's workflows run.
+            kinds: Kinds of effect that the deployment serves, to refuse others at the door; None: any.
+            task_timeout: Workflow task time-out of started tasks: what a killed worker's inline effect
+                waits before somebody else asks about it. None: the server's 10 s.
+        """
+        self.temporal = temporal
+        self._task_queue = task_queue
+        self._kinds = kinds
+        self._task_timeout = task_timeout
+
+    @classmethod
+    async def connect(
+        cls,
+        *,
+        task_queue: str = names.TASK_QUEUE,
+        kinds: Collection[str] | None = None,
+        task_timeout: timedelta | None = None,
+        profile: str | None = None,
+    ) -> Client:
+        """Connect as Temporal's own environment configuration says: variables and profile file.
+
+        Raises:
+            TemporalDown: No server answers there.
+        """
+        temporal = await connect_temporal(profile)
+        return cls(temporal, task_queue=task_queue, kinds=kinds, task_timeout=task_timeout)
+
+    async def submit(
+        self, task: Task | Mapping[str, JsonValue], *, message_id: str | None = None
+    ) -> Submitted:
+        """Start a task, once, however often it is asked for.
+
+        Args:
+            task: The task, or its JSON.
+            message_id: Replaces the task's own; the message that asked for it.
+
+        Raises:
+            InvalidTask: A rule of the door is broken; nothing was started.
+            UnknownKind: A step's kind is not served.
+            Conflict: This task_id was started before with other content.
+            TemporalDown: No answer; it may or may not be started. Submit it again: that is safe.
+        """
+        admitted = admit(task, self._kinds)
+        if message_id is not None:
+            admitted = admit({**admitted.model_dump(mode="json"), "message_id": message_id}, self._kinds)
+        try:
+            handle = await self._start(admitted, WorkflowIDReusePolicy.REJECT_DUPLICATE)
+        except WorkflowAlreadyStartedError:
+            return await self._met_again(admitted)
+        return Submitted(admitted.task_id, handle.result_run_id or "")
+
+    async def _start(
+        self, task: Task, reuse: WorkflowIDReusePolicy
+    ) -> WorkflowHandle[Any, TaskResult]:
+        with answered(f"start task {task.task_id}"):
+            return await self.temporal.start_workflow(
+                names.TASK_WORKFLOW,
+                task.model_dump(mode="json", exclude_defaults=True),
+                id=task.task_id,
+                task_queue=self._task_queue,
+                result_type=TaskResult,
+                id_reuse_policy=reuse,
+                id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+                task_timeout=self._task_timeout,
+                request_eager_start=True,
+                memo={
+                    names.MEMO_FINGERPRINT: task_fingerprint(task),
+                    names.MEMO_MESSAGE_ID: task.message_id,
+                },
+                search_attributes=TypedSearchAttributes(
+                    [
+                        SearchAttributePair(KIND, task.kind),
+                        SearchAttributePair(PARTITION, task.partition),
+                    ]
+                ),
+                rpc_timeout=RPC_TIMEOUT,
+            )
+
+    async def _met_again(self, task: Task) -> Submitted:
+        with answered(f"look at task {task.task_id}"):
+            found = await self.temporal.get_workflow_handle(task.task_id).describe(
+                rpc_timeout=RPC_TIMEOUT
+            )
+        stored = await found.memo_value(names.MEMO_FINGERPRINT, default=None, type_hint=str)
+        offered = task_fingerprint(task)
+        if stored is not None and stored != offered:
+            raise Conflict(
+                f"task {task.task_id!r} was started before with other content (fingerprint "
+                f"{stored[:12]}, now {offered[:12]}); the first stands. Use a new task_id for a new task"
+            )
+        if found.status not in RESTARTABLE:
+            return Submitted(task.task_id, found.run_id, duplicate=True)
+        try:
+            handle = await self._start(task, WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY)
+        except WorkflowAlreadyStartedError as raced:
+            return Submitted(task.task_id, raced.run_id or "", duplicate=True)
+        return Submitted(task.task_id, handle.result_run_id or "", restarted=True)
+
+    async def result(self, task_id: str, *, within: timedelta | None = None) -> TaskResult:
+        """Wait for what becomes of a task.
+
+        Raises:
+            NotFound: There is no such task.
+            TaskEnded: It was cancelled, terminated or failed; the ledger knows its effects.
+            TimeoutError: It is not over within that time; it goes on.
+        """
+        handle = self.temporal.get_workflow_handle(task_id, result_type=TaskResult)
+        try:
+            async with asyncio.timeout(within.total_seconds() if within else None):
+                with answered(f"wait for task {task_id}"):
+                    return await handle.result()
+        except WorkflowFailureError as error:
+            raise _ended(task_id, error.cause) from error
+
+    async def status(self, task_id: str) -> TaskStatus:
+        """Ask the task where it stands. Needs a running worker."""
+        return await self._query(task_id, names.STATUS, TaskStatus)
+
+    async def timeline(self, task_id: str) -> Timeline:
+        """Ask the task what happened. Needs a running worker."""
+        return await self._query(task_id, names.TIMELINE, Timeline)
+
+    async def _query(self, task_id: str, query: str, result: type[Any]) -> Any:
+        handle = self.temporal.get_workflow_handle(task_id)
+        try:
+            with answered(f"ask task {task_id}"):
+                return await handle.query(query, result_type=result, rpc_timeout=RPC_TIMEOUT)
+        except WorkflowQueryFailedError as error:
+            raise TemporalDown(f"task {task_id} could not answer: {error}") from error
+
+    async def takeover(self, task_id: str, command: Command) -> CommandAnswer:
+        """Tell a task what a person decided; the answer says whether it was applied.
+
+        Raises:
+            CommandRefused: The task did not accept it; the message says why.
+            NotFound: There is no such task, or it is over.
+        """
+        handle = self.temporal.get_workflow_handle(task_id)
+        try:
+            with answered(f"command task {task_id}"):
+                return await handle.execute_update(
+                    names.TAKEOVER,
+                    command.model_dump(mode="json", exclude_none=True),
+                    result_type=CommandAnswer,
+                    id=command.request_id,
+                    rpc_timeout=timedelta(seconds=60),
+                )
+        except WorkflowUpdateFailedError as error:
+            raise CommandRefused(f"task {task_id}: {error.cause}") from error
+
+    async def reconcile_now(self, task_id: str) -> None:
+        """Ask the outside now instead of at the next appointed time."""
+        await self._signal(task_id, names.RECONCILE_NOW)
+
+    async def resume(self, task_id: str) -> None:
+        """Look at the gate now."""
+        await self._signal(task_id, names.RESUME)
+
+    async def _signal(self, task_id: str, signal: str) -> None:
+        with answered(f"signal task {task_id}"):
+            handle = self.temporal.get_workflow_handle(task_id)
+            await handle.signal(signal, rpc_timeout=RPC_TIMEOUT)
+
+    async def cancel(self, task_id: str) -> None:
+        """Start no new step; ascertain the open effect; undo if the task says so."""
+        with answered(f"cancel task {task_id}"):
+            await self.temporal.get_workflow_handle(task_id).cancel(rpc_timeout=RPC_TIMEOUT)
+
+    async def tasks(self, query: str, *, limit: int = 100) -> AsyncIterator[WorkflowExecution]:
+        """Tasks that fit a visibility query, newest first. Visibility lags by about a second."""
+        whole = f"WorkflowType = '{names.TASK_WORKFLOW}'" + (f" AND ({query})" if query else "")
+        with answered("list tasks"):
+            async for found in self.temporal.list_workflows(
+                whole, limit=limit, rpc_timeout=RPC_TIMEOUT
+            ):
+                yield found
+
+
+async def connect_temporal(profile: str | None = None) -> TemporalClient:
+    """Connect as the environment says; traces and pydantic values travel.
+
+    Raises:
+        TemporalDown: Nothing answers at the configured address.
+    """
+    chosen = ClientConfig.load_client_connect_config(profile)
+    chosen.setdefault("target_host", "localhost:7233")
+    try:
+        async with asyncio.timeout(RPC_TIMEOUT.total_seconds()):
+            return await TemporalClient.connect(
+                **chosen,
+                data_converter=pydantic_data_converter,
+                interceptors=[telemetry.interceptor()],
+            )
+    except (RuntimeError, TimeoutError) as error:
+        address = chosen.get("target_host")
+        raise TemporalDown(
+            f"no Temporal server answers at {address}: start one with `ascertain dev`, or set "
+            "TEMPORAL_ADDRESS"
+        ) from error
+
+
+@contextmanager
+def answered(what: str) -> Iterator[None]:
+    """Wrap the server's refusals and silences once.
+
+    Raises:
+        NotFound: The server knows no such workflow, or it is over.
+        TemporalDown: It cannot be reached, or did not answer in time.
+    """
+    try:
+        yield
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            raise NotFound(f"could not {what}: {error.message}") from error
+        if error.status is RPCStatusCode.INVALID_ARGUMENT:
+            raise InvalidTask(f"could not {what}: {error.message}") from error
+        raise TemporalDown(f"could not {what}: {error.status.name} {error.message}") from error
+
+
+def _ended(task_id: str, cause: BaseException | None) -> AscertainError:
+    match cause:
+        case ApplicationError(type="Conflict"):
+            return Conflict(f"task {task_id}: {cause.message}")
+        case ApplicationError(type="InvalidTask"):
+            return InvalidTask(f"task {task_id}: {cause.message}")
+        case CancelledError():
+            return TaskEnded(f"task {task_id} was cancelled; `ascertain show {task_id}` lists its effects")
+        case TerminatedError():
+            return TaskEnded(
+                f"task {task_id} was ended from outside; submit it again to have its effects ascertained"
+            )
+        case _:
+            return TaskEnded(f"task {task_id} failed: {cause}")

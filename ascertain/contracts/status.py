@@ -1,0 +1,57 @@
+"""What a task says of itself when it is asked, and the line of time it keeps."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ascertain.contracts.directive import Standing
+from ascertain.contracts.task import StepResult, TaskOutcome
+from ascertain.contracts.value import Value
+
+
+class OpenEffect(Value):
+    """The effect that the task is at."""
+
+    step: str
+    effect_id: str
+    kind: str
+    doing: str
+    reason: str = ""
+    since: datetime
+    standing: Standing | None = None
+
+
+class TimelineEntry(Value):
+    """One thing that happened to the task, in plain words."""
+
+    at: datetime
+    step: str
+    what: str
+    detail: str = ""
+
+
+class TaskStatus(Value):
+    """Where a task stands.
+
+    Attributes:
+        state: The state of the open effect, ``RUNNING`` on the happy path, or the outcome.
+        open: The effect that it is at; None before the first step and after the last.
+        refused_commands: Commands sent as signals that were not applied, with the reason.
+    """
+
+    task_id: str
+    kind: str
+    partition: str
+    state: str
+    cancelling: bool = False
+    outcome: TaskOutcome | None = None
+    steps: tuple[StepResult, ...] = ()
+    undone: tuple[StepResult, ...] = ()
+    open: OpenEffect | None = None
+    refused_commands: tuple[TimelineEntry, ...] = ()
+
+
+class Timeline(Value):
+    """The latest things that happened to the task, oldest first."""
+
+    entries: tuple[TimelineEntry, ...]

@@ -1,0 +1,32 @@
+"""What the workflow hands to its activities, and what they hand back."""
+
+from __future__ import annotations
+
+from ascertain.contracts.command import Command
+from ascertain.contracts.directive import Directive, Unrecorded
+from ascertain.contracts.effect import Effect
+from ascertain.contracts.value import Value
+
+
+class Work(Value):
+    """One effect to perform or to reconcile.
+
+    Attributes:
+        unrecorded: An attempt's outcome that the ledger could not take when it was known.
+    """
+
+    effect: Effect
+    unrecorded: Unrecorded | None = None
+
+
+class Answer(Value):
+    """The activity's one answer: what to do next."""
+
+    directive: Directive
+
+
+class Decision(Value):
+    """A person's command for one effect."""
+
+    effect: Effect
+    command: Command

@@ -1,0 +1,106 @@
+"""The deployment file: which kinds of effect there are, what does them, where the ledger is.
+
+::
+
+    [ledger]
+    url = "postgresql://ascertain@db/ascertain"      # or ASCERTAIN_LEDGER_URL
+
+    [kinds."stripe.charge"]
+    adapter = "stripe"                               # built in, an entry point, or "module:factory"
+    options = { api_base = "https://api.stripe.com", api_key = "secret:STRIPE_KEY" }
+    semantics = { idempotent_for = "PT24H", lookup = "listing", lag = "PT10S" }
+    policy = { budget = 5, lease = "PT5S" }
+
+Durations are ISO 8601 or seconds. The connection to Temporal is not here: it comes from Temporal's own
+environment configuration (``TEMPORAL_ADDRESS``, ``TEMPORAL_NAMESPACE``, ``TEMPORAL_PROFILE``, ...).
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, JsonValue, ValidationError
+
+from ascertain.contracts import names
+from ascertain.contracts.semantics import Policy
+from ascertain.contracts.value import JsonObject, KindName, StrictValue
+from ascertain.errors import InvalidSettings
+
+FILE_VARIABLE = "ASCERTAIN_CONFIG"
+LEDGER_VARIABLE = "ASCERTAIN_LEDGER_URL"
+DEFAULT_FILE = "ascertain.toml"
+
+
+class KindSettings(StrictValue):
+    """One kind of effect.
+
+    Attributes:
+        semantics: Only what differs from the adapter's own declaration.
+    """
+
+    adapter: str
+    options: JsonObject = Field(default_factory=dict)
+    semantics: dict[str, JsonValue] = Field(default_factory=dict)
+    policy: Policy = Policy()
+
+
+class LedgerSettings(StrictValue):
+    """Where the ledger is. ``connections`` bounds the pool of one process."""
+
+    url: str | None = None
+    connections: Annotated[int, Field(ge=1, le=100)] = 8
+
+
+class Settings(StrictValue):
+    """A whole deployment file."""
+
+    ledger: LedgerSettings = LedgerSettings()
+    task_queue: str = names.TASK_QUEUE
+    kinds: dict[KindName, KindSettings] = Field(default_factory=dict)
+
+    @property
+    def ledger_url(self) -> str:
+        """The ledger's address: the environment's, or else the file's.
+
+        Raises:
+            InvalidSettings: Neither names one.
+        """
+        url = os.environ.get(LEDGER_VARIABLE) or self.ledger.url
+        if not url:
+            raise InvalidSettings(
+                f"no ledger: set {LEDGER_VARIABLE} or [ledger] url in the deployment file"
+            )
+        return url
+
+
+def load(path: Path | None = None) -> Settings:
+    """Read the deployment file: the given one, ``$ASCERTAIN_CONFIG``, or ``./ascertain.toml`` if it is there.
+
+    Raises:
+        InvalidSettings: The file is named but missing, is not TOML, or a key is wrong; the message
+            names the file and the key.
+    """
+    named = path or _named_by_environment()
+    if named is None:
+        return Settings()
+    try:
+        return Settings.model_validate(tomllib.loads(named.read_text("utf-8")))
+    except FileNotFoundError:
+        raise InvalidSettings(f"the deployment file {named} does not exist") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidSettings(f"the deployment file {named} is not TOML: {error}") from error
+    except ValidationError as error:
+        faults = error.errors(include_input=False, include_url=False)
+        words = [f"{'.'.join(str(place) for place in f['loc'])}: {f['msg']}" for f in faults]
+        raise InvalidSettings(f"the deployment file {named}: {'; '.join(words)}") from None
+
+
+def _named_by_environment() -> Path | None:
+    named = os.environ.get(FILE_VARIABLE)
+    if named:
+        return Path(named)
+    default = Path(DEFAULT_FILE)
+    return default if default.exists() else None

@@ -1,0 +1,1 @@
+"""The fault drill: named crash points, worn by real workers from outside."""

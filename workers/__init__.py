@@ -1,0 +1,1 @@
+"""Composition: which adapters, which queues, which sandbox; and the worker's entry point."""

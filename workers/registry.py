@@ -1,0 +1,69 @@
+"""From the deployment file to kinds with adapters."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, cast
+
+from pydantic import ValidationError
+
+from ascertain.contracts.semantics import Semantics
+from ascertain.errors import InvalidSettings
+from ascertain.ports import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ascertain.ports import AdapterFactory, Secrets
+    from ascertain.settings import KindSettings, Settings
+
+GROUP = "ascertain.adapters"
+
+
+def build_kinds(
+    settings: Settings, secrets: Secrets, only_queues: Collection[str] | None = None
+) -> dict[str, Kind]:
+    """Every kind of the deployment, with its adapter.
+
+    Args:
+        settings: The deployment file.
+        secrets: Where adapters resolve ``secret:NAME``.
+        only_queues: Task queues whose queued kinds this process does; kinds of other queues are known but
+            get no adapter, so their secrets need not be here. None: all.
+
+    Raises:
+        InvalidSettings: An adapter is unknown, or its options or semantics are wrong.
+    """
+    kinds: dict[str, Kind] = {}
+    for name, chosen in settings.kinds.items():
+        kind = _build(name, chosen, secrets)
+        foreign = only_queues is not None and kind.queue not in {None, *only_queues}
+        kinds[name] = Kind(name, kind.semantics, kind.policy, None) if foreign else kind
+    return kinds
+
+
+def _build(name: str, chosen: KindSettings, secrets: Secrets) -> Kind:
+    adapter = _factory(name, chosen.adapter)(name, chosen.options, secrets)
+    declared = adapter.semantics.model_dump(mode="json")
+    try:
+        semantics = Semantics.model_validate({**declared, **chosen.semantics})
+    except ValidationError as error:
+        fault = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part) for part in fault["loc"])
+        raise InvalidSettings(f'kinds."{name}".semantics.{place}: {fault["msg"]}') from None
+    return Kind(name, semantics, chosen.policy, adapter)
+
+
+def _factory(kind: str, adapter: str) -> AdapterFactory:
+    if ":" in adapter:
+        module, _, attribute = adapter.partition(":")
+        try:
+            return cast("AdapterFactory", getattr(import_module(module), attribute))
+        except (ImportError, AttributeError) as error:
+            raise InvalidSettings(f'kinds."{kind}": cannot load adapter {adapter}: {error}') from error
+    found = entry_points(group=GROUP, name=adapter)
+    if not found:
+        known = ", ".join(sorted(entry.name for entry in entry_points(group=GROUP)))
+        raise InvalidSettings(f'kinds."{kind}": no adapter is named {adapter}; there are: {known}')
+    return cast("AdapterFactory", next(iter(found)).load())

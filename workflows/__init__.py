@@ -1,0 +1,1 @@
+"""Temporal workflows: small, deterministic; they obey directives and know no policy."""

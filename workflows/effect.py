@@ -1,0 +1,193 @@
+"""How a task pursues one effect: run an activity, obey its directive, until the effect is closed."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never
+
+from temporalio import workflow
+from temporalio.common import Priority, RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError
+
+with workflow.unsafe.imports_passed_through():
+    from ascertain.contracts import directive, names
+    from ascertain.contracts.command import CommandAnswer
+    from ascertain.contracts.effect import State
+    from ascertain.contracts.task import StepResult
+    from ascertain.contracts.work import Answer, Decision, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ascertain.contracts.directive import Directive, Unrecorded
+    from ascertain.contracts.effect import Effect, Receipt
+
+ResultT = TypeVar("ResultT")
+
+# Longer than claim + call + the worker's tries to record, for inline work (calls of at most 5 s).
+INLINE_TIMEOUT = timedelta(seconds=20)
+FAILED_PAUSE = timedelta(seconds=1)
+FAILED_PAUSE_MAX = timedelta(minutes=1)
+# An activity that failed is never repeated by Temporal: what it did is ascertained first.
+ONCE = RetryPolicy(maximum_attempts=1)
+
+
+class Pursuit:
+    """One effect on its way to a final state.
+
+    It decides nothing: every turn is an activity's directive. ``halt`` is asked where the effect
+    provably does not exist, so that a cancelled task can stop there.
+    """
+
+    def __init__(
+        self,
+        effect: Effect,
+        *,
+        on_directive: Callable[[Effect, Directive], None],
+        halt: Callable[[], bool],
+    ) -> None:
+        self.effect = effect
+        self.route: directive.RunQueued | None = None
+        self.woken = False
+        self._on_directive = on_directive
+        self._halt = halt
+        self._failures = 0
+        self._asked = False
+        self._running: workflow.ActivityHandle[Any] | None = None
+
+    async def run(self) -> StepResult:
+        """Pursue the effect until it is closed.
+
+        Raises:
+            ApplicationError: The ledger holds other content under this id.
+        """
+        following = await self._perform()
+        while True:
+            self._on_directive(self.effect, following)
+            match following:
+                case directive.Done(receipt=receipt):
+                    return self._closed(State.SETTLED, following, receipt=receipt)
+                case directive.Refused(state=state):
+                    return self._closed(state, following)
+                case directive.Conflicting(reason=reason):
+                    message = f"{self.effect.effect_id}: {reason}"
+                    raise ApplicationError(message, type="Conflict", non_retryable=True)
+                case directive.RunQueued():
+                    self.route = following
+                    following = await self._perform()
+                case directive.Held() | directive.RetryIn() if self._halt() and self._asked:
+                    return self._closed(State.CLEAR, following)
+                case directive.Held(delay=delay) | directive.RetryIn(delay=delay):
+                    await self.pause(delay)
+                    following = await (self._reconcile() if self._halt() else self._perform())
+                case directive.ReconcileIn(delay=delay, unrecorded=unrecorded):
+                    await self.pause(delay)
+                    following = await self._reconcile(unrecorded)
+                case directive.Quarantined(ask_again_in=delay):
+                    await self.pause(delay)
+                    following = await self._reconcile()
+                case directive.TakenOver():
+                    await self.pause(None)
+                    following = await self._reconcile()
+                case _:
+                    assert_never(following)
+
+    def interrupt(self) -> None:
+        """Ask queued work to stop where it is; what it had done by then is ascertained."""
+        if self._running is not None:
+            self._running.cancel()
+        self.wake()
+
+    def wake(self) -> None:
+        """End the current pause, or the next one if the task is busy now."""
+        self.woken = True
+
+    async def pause(self, delay: timedelta | None) -> None:
+        """Wait until the time is over or somebody wakes the task; None waits for somebody."""
+        if delay is None or delay > timedelta(0):
+            with contextlib.suppress(TimeoutError):
+                await workflow.wait_condition(lambda: self.woken, timeout=delay)
+        self.woken = False
+
+    async def decide(self, decision: Decision) -> CommandAnswer:
+        """Have a person's command applied where this effect's adapter is."""
+        try:
+            return await self._activity(names.DECIDE, decision, CommandAnswer)
+        except ActivityError as error:
+            message = f"not known to be applied, look at the status: {_why(error)}"
+            return CommandAnswer(
+                applied=False, message=message, effect_id=self.effect.effect_id
+            )
+
+    async def _perform(self) -> Directive:
+        self._asked = False
+        return await self._turn(names.PERFORM, Work(effect=self.effect))
+
+    async def _reconcile(self, unrecorded: Unrecorded | None = None) -> Directive:
+        work = Work(effect=self.effect, unrecorded=unrecorded)
+        following = await self._turn(names.RECONCILE, work)
+        self._asked = not isinstance(following, directive.ReconcileIn)
+        return following
+
+    async def _turn(self, name: str, work: Work) -> Directive:
+        try:
+            answer = await self._activity(name, work, Answer)
+        except ActivityError as error:
+            self._failures += 1
+            pause = min(FAILED_PAUSE * 2 ** min(self._failures - 1, 10), FAILED_PAUSE_MAX)
+            return directive.ReconcileIn(
+                delay=pause, reason=f"{name} ended without an answer: {_why(error)}",
+                unrecorded=work.unrecorded,
+            )
+        self._failures = 0
+        return answer.directive
+
+    async def _activity(
+        self, name: str, argument: Work | Decision, result: type[ResultT]
+    ) -> ResultT:
+        if self.route is None:
+            inline: ResultT = await workflow.execute_local_activity(
+                name,
+                argument,
+                result_type=result,
+                start_to_close_timeout=INLINE_TIMEOUT,
+                retry_policy=ONCE,
+            )
+            return inline
+        handle: workflow.ActivityHandle[ResultT] = workflow.start_activity(
+            name,
+            argument,
+            result_type=result,
+            task_queue=self.route.task_queue,
+            start_to_close_timeout=self.route.start_to_close,
+            heartbeat_timeout=self.route.heartbeat,
+            retry_policy=ONCE,
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=f"{name} {self.effect.step} {self.effect.effect_id}",
+            priority=Priority(fairness_key=self.effect.partition),
+        )
+        if name == names.PERFORM:
+            self._running = handle
+        try:
+            return await handle
+        finally:
+            if self._running is handle:
+                self._running = None
+
+    def _closed(
+        self, state: State, following: Directive, *, receipt: Receipt | None = None
+    ) -> StepResult:
+        return StepResult(
+            step=self.effect.step,
+            effect_id=self.effect.effect_id,
+            state=state,
+            receipt=receipt,
+            reason=following.reason,
+        )
+
+
+def _why(error: ActivityError) -> str:
+    """The cause's own words: the ActivityError itself only says that an activity failed."""
+    cause = error.cause
+    return f"{type(cause).__name__}: {cause}" if cause is not None else str(error)
