@@ -1,0 +1,120 @@
+"""One worker process from start to drained stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ascertain import telemetry
+from ascertain.client import connect_temporal
+from ascertain.ledger.postgres import open_ledger
+
+from activities.serving import Serving
+from workers.namespace import ensure_search_attributes
+from workers.registry import build_kinds
+from workers.secret import ProcessSecrets
+from workers.worker import build_workers, identity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ascertain.ports import Kind, Ledger
+    from ascertain.settings import Settings
+
+log = logging.getLogger("ascertain.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What one process of a deployment does.
+
+    Attributes:
+        queues: Task queues of queued kinds that it serves; None: those of all kinds.
+        orchestrate: Whether it runs workflows and inline effects.
+        max_concurrent: Most effects at once, per queue.
+    """
+
+    queues: tuple[str, ...] | None = None
+    orchestrate: bool = True
+    max_concurrent: int = 100
+
+
+def _unchanged(serving: Serving) -> Serving:
+    return serving
+
+
+async def serve(
+    settings: Settings,
+    role: Role,
+    *,
+    on_ready: Callable[[str], None] | None = None,
+    dress: Callable[[Serving], Serving] = _unchanged,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then take no new work, finish what is in hand, and return.
+
+    Args:
+        settings: The deployment.
+        role: What this process does of it.
+        on_ready: Called once with a line for people when it polls.
+        dress: Wraps the ports before they are used; the fault drill puts its crash points here.
+
+    Raises:
+        TemporalDown: No Temporal server answers.
+        LedgerDown: No ledger answers.
+        WrongSchema: The ledger must be migrated first.
+        InvalidSettings: The deployment file does not fit the adapters.
+    """
+    telemetry.install()
+    stop = _stop_on_signals()
+    kinds = build_kinds(settings, ProcessSecrets(), role.queues)
+    queues = role.queues if role.queues is not None else _queues(kinds)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(_close_adapters, kinds)
+        client = await connect_temporal()
+        await ensure_search_attributes(client)
+        ledger: Ledger = await open_ledger(
+            settings.ledger_url, connections=settings.ledger.connections
+        )
+        stack.push_async_callback(ledger.aclose)
+        workers = build_workers(
+            client,
+            dress(Serving(ledger, kinds, identity())),
+            task_queue=settings.task_queue,
+            queues=queues,
+            orchestrate=role.orchestrate,
+            max_concurrent=role.max_concurrent,
+        )
+        for worker in workers:
+            await stack.enter_async_context(worker)
+        if on_ready is not None:
+            on_ready(_ready_line(kinds, queues, client.namespace))
+        await stop.wait()
+        log.info("draining: no new work, what is in hand is finished")
+
+
+def _stop_on_signals() -> asyncio.Event:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+def _queues(kinds: Mapping[str, Kind]) -> tuple[str, ...]:
+    return tuple(sorted({kind.queue for kind in kinds.values() if kind.queue is not None}))
+
+
+def _ready_line(kinds: Mapping[str, Kind], queues: tuple[str, ...], namespace: str) -> str:
+    served = ", ".join(sorted(name for name, kind in kinds.items() if kind.adapter)) or "no kinds"
+    also = f" and queues {', '.join(queues)}" if queues else ""
+    return f"{identity()} serves {served} in namespace {namespace}{also}"
+
+
+async def _close_adapters(kinds: Mapping[str, Kind]) -> None:
+    for kind in kinds.values():
+        if kind.adapter is not None:
+            await kind.adapter.aclose()
