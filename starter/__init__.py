@@ -1,0 +1,1 @@
+"""What starts things: the development stack and whatever hands tasks in."""
