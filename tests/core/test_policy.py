@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ascertain import policy
+from ascertain.contracts import directive, finding
+from ascertain.contracts.claim import Verdict
+from ascertain.contracts.command import Action, Command
+from ascertain.contracts.effect import Receipt, State
+from ascertain.contracts.semantics import LookupBy, Policy
+from tests.core.rows import T0, kind, row, second
+
+RECEIPT = Receipt(external_id="fact-1")
+ABSENT = finding.Absent()
+HORIZON = second(10)
+
+
+def verdict(found, effect=None, served=None):
+    answer = policy.judge(effect or row(), found, served or kind())
+    assert isinstance(answer, Verdict), answer
+    return answer
+
+
+def still_open(found, effect=None, served=None):
+    answer = policy.judge(effect or row(), found, served or kind())
+    assert isinstance(answer, policy.StillOpen), answer
+    return answer
+
+
+@pytest.mark.parametrize("state", [State.UNKNOWN, State.ACCEPTED, State.QUARANTINED])
+def test_a_found_fact_settles(state):
+    answer = verdict(finding.Found(receipt=RECEIPT), row(state))
+    assert (answer.state, answer.receipt) == (State.SETTLED, RECEIPT)
+
+
+def test_an_empty_lookup_before_the_horizon_proves_nothing():
+    answer = still_open(ABSENT, row(now=T0 + HORIZON - second(0.1)))
+    assert "conclusive from 12:00:10" in answer.reason
+
+
+def test_an_empty_read_after_write_lookup_past_the_horizon_clears():
+    assert verdict(ABSENT, row(now=T0 + HORIZON)).state is State.CLEAR
+
+
+def test_the_horizon_counts_from_the_last_possible_send_and_holds_the_lag():
+    served = kind(lag=second(60))
+    effect = row(lease_until=T0 + second(5), now=T0 + second(74))
+    assert isinstance(policy.judge(effect, ABSENT, served), policy.StillOpen)
+    assert policy.conclusive_at(effect, served) == T0 + second(75)
+
+
+def test_an_empty_lagging_lookup_without_a_key_goes_to_a_person():
+    answer = verdict(ABSENT, row(now=T0 + second(100)), kind(lag=second(60)))
+    assert (answer.state, answer.error_class) == (State.QUARANTINED, "absent_unprotected")
+
+
+def test_an_empty_lagging_lookup_clears_while_the_key_still_protects_the_resend():
+    effect = row(now=T0 + second(100), resend_until=T0 + second(200))
+    assert verdict(ABSENT, effect, kind(lag=second(60))).state is State.CLEAR
+
+
+def test_a_key_that_ends_within_the_next_lease_does_not_protect():
+    effect = row(now=T0 + second(100), resend_until=T0 + second(104))
+    assert verdict(ABSENT, effect, kind(lag=second(60))).state is State.QUARANTINED
+
+
+def test_a_policy_that_allows_an_unprotected_resend_is_named_in_the_evidence():
+    served = kind(lag=second(60), policy=Policy(resend_unprotected=True))
+    answer = verdict(ABSENT, row(now=T0 + second(100)), served)
+    assert (answer.state, answer.evidence.rule) == (State.CLEAR, "resend_unprotected")
+
+
+def test_several_facts_are_never_first_one_wins():
+    answer = verdict(finding.Several(external_ids=("a", "b")))
+    assert answer.state is State.QUARANTINED
+    assert answer.evidence.body == {"external_ids": ["a", "b"]}
+
+
+def test_a_fact_that_differs_goes_to_a_person_with_both_values():
+    found = finding.Differs(external_id="x", expected={"amount": 1}, found={"amount": 2})
+    answer = verdict(found)
+    assert answer.state is State.QUARANTINED
+    assert answer.evidence.body["expected"] == {"amount": 1}
+    assert answer.evidence.body["found"] == {"amount": 2}
+
+
+def test_facts_that_cannot_be_told_apart_go_to_a_person_with_the_candidates():
+    answer = verdict(finding.Unknowable(detail="by amount only", candidates=("a",)))
+    assert answer.state is State.QUARANTINED
+    assert answer.evidence.body == {"candidates": ["a"]}
+
+
+def test_a_pending_fact_is_accepted_with_its_job_id_and_never_sent_again():
+    answer = verdict(finding.Pending(job_id="job-1"))
+    assert (answer.state, answer.job_id) == (State.ACCEPTED, "job-1")
+
+
+def test_what_was_accepted_and_is_unknown_now_goes_to_a_person():
+    effect = row(State.ACCEPTED, job_id="job-1", now=T0 + second(100))
+    assert verdict(ABSENT, effect).state is State.QUARANTINED
+
+
+@pytest.mark.parametrize(
+    "found", [ABSENT, finding.Several(external_ids=("a", "b")), finding.Refused(error_class="no")]
+)
+def test_nothing_but_a_found_fact_moves_a_quarantined_effect(found):
+    still_open(found, row(State.QUARANTINED, now=T0 + second(1000)))
+
+
+def test_an_outside_that_can_be_asked_is_asked_even_if_a_key_protects():
+    assert policy.next_question(row(resend_until=T0 + second(99)), kind()) == policy.Lookup()
+
+
+def test_without_a_lookup_the_same_bytes_under_a_living_key_are_the_question():
+    effect = row(resend_until=T0 + second(99))
+    assert policy.next_question(effect, kind(lookup=None)) == policy.Resend()
+
+
+@pytest.mark.parametrize(
+    ("resend_until", "rule"), [(None, "no_lookup"), (T0 + second(4), "key_expired")]
+)
+def test_what_can_neither_be_asked_nor_told_again_goes_to_a_person_at_once(resend_until, rule):
+    question = policy.next_question(row(resend_until=resend_until), kind(lookup=None))
+    assert isinstance(question, policy.Give)
+    assert (question.verdict.state, question.verdict.evidence.rule) == (State.QUARANTINED, rule)
+
+
+def test_a_quarantined_effect_without_lookup_is_left_alone():
+    effect = row(State.QUARANTINED, resend_until=T0 + second(99))
+    assert policy.next_question(effect, kind(lookup=None)) == policy.Wait()
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_every_state_has_a_directive(state):
+    receipt = RECEIPT if state is State.SETTLED else None
+    assert policy.directive_for(row(state, receipt=receipt), kind()) is not None
+
+
+def test_only_a_clear_effect_is_performed_again():
+    performing = {
+        state
+        for state in State
+        if isinstance(policy.directive_for(row(state, receipt=RECEIPT), kind()), directive.RetryIn)
+    }
+    assert performing == {State.CLEAR}
+
+
+@given(st.floats(0, 1e7), st.booleans())
+def test_questions_slow_down_but_never_stop(age, slower):
+    served = kind()
+    effect = row(state_since=T0 - second(age), lease_until=T0 - second(age))
+    wait = policy.ask_wait(effect, served, slower=slower)
+    assert timedelta(0) < wait <= served.policy.ask_cap * 1.1
+
+
+@given(st.integers(1, 100), st.integers(0, 99))
+def test_retries_wait_longer_but_within_the_cap(attempt, budget_from):
+    served = kind()
+    effect = row(State.CLEAR, attempt=attempt, budget_from=min(budget_from, attempt))
+    wait = policy.retry_wait(effect, served)
+    assert served.policy.retry_base * 0.75 <= wait <= served.policy.retry_cap * 1.25
+
+
+def test_effects_that_fail_together_do_not_come_back_together():
+    waits = {policy.retry_wait(row(effect_id=f"ef1-{i}"), kind()) for i in range(50)}
+    assert len(waits) > 40
+
+
+def command(action, **fields):
+    given_fields = {"operator": "Ada", "reason": "seen it", "version": 2, **fields}
+    return Command(action=action, **given_fields)
+
+
+LATER = T0 + second(60)
+
+
+def test_a_command_for_an_older_version_is_refused_with_what_changed():
+    refused = policy.refusal(
+        command(Action.TAKE, version=1), row(State.QUARANTINED, now=LATER), kind()
+    )
+    assert refused is not None
+    assert "version 2, now QUARANTINED" in refused
+
+
+def test_taking_over_while_an_attempt_is_in_flight_is_refused():
+    refused = policy.refusal(command(Action.TAKE), row(State.IN_FLIGHT), kind())
+    assert refused is not None
+    assert "do not act yet" in refused
+
+
+def test_taking_over_before_what_was_sent_can_have_landed_is_refused():
+    effect = row(now=T0 + second(9))
+    refused = policy.refusal(command(Action.TAKE), effect, kind())
+    assert refused is not None
+    assert "12:00:10" in refused
+    assert policy.refusal(command(Action.TAKE), row(now=LATER), kind()) is None
+
+
+def test_an_operator_may_insist_but_never_past_the_state_machine():
+    early = row(State.QUARANTINED, now=T0)
+    assert policy.refusal(command(Action.DENY), early, kind()) is not None
+    assert policy.refusal(command(Action.DENY, override=True), early, kind()) is None
+    assert policy.refusal(command(Action.DENY, override=True), row(State.IN_FLIGHT), kind())
+
+
+def test_only_who_took_it_over_decides():
+    effect = row(State.TAKEN_OVER, taken_by="Grace", now=LATER)
+    assert "Grace" in (policy.refusal(command(Action.DENY), effect, kind()) or "")
+    assert policy.refusal(command(Action.DENY, operator="Grace"), effect, kind()) is None
+
+
+def test_what_is_safe_next_is_what_would_be_accepted():
+    effect = row(State.QUARANTINED, now=LATER)
+    standing = policy.standing_of(effect, kind())
+    for action in Action:
+        accepted = policy.refusal(command(action), effect, kind()) is None
+        assert accepted == (action.value in standing.safe_next), action
+
+
+def test_a_harmless_effect_may_always_be_sent_again():
+    assert kind(harmless=True, lookup=None).semantics.resend_for == timedelta.max
+
+
+def test_the_margin_is_taken_off_the_life_of_a_key():
+    served = kind(lookup=LookupBy.KEY, idempotent_for=timedelta(hours=24))
+    assert served.semantics.resend_for == timedelta(hours=23, minutes=55)
