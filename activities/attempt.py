@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from activities.permit import HeldPermit
 from ascertain.contracts import directive, outcome
 from ascertain.contracts.claim import Moved, Stale, Taken
 from ascertain.contracts.effect import Evidence
 from ascertain.errors import LedgerDown, PermitLost
 from ascertain.policy import directive_for, retry_wait
 from ascertain.ports import Call
-
-from activities.permit import HeldPermit
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -82,9 +81,7 @@ class Attempt:
         lease = self.granted.lease
         retry_in = _retry_in(came_to, self.granted, self.kind)
         try:
-            written = await persist(
-                lambda: self.ledger.record(lease, came_to, retry_in=retry_in)
-            )
+            written = await persist(lambda: self.ledger.record(lease, came_to, retry_in=retry_in))
             if isinstance(written, Taken):
                 doubt = _doubt("fact_taken", f"{written.external_id} proves {written.effect_id}")
                 written = await persist(lambda: self.ledger.record(lease, doubt))
@@ -124,7 +121,9 @@ def after_write(written: Written, kind: Kind) -> Directive:
         case Stale(row) | Taken(row=row) if row is not None:
             return directive_for(row, kind)
         case _:
-            return directive.RetryIn(delay=timedelta(0), reason="the ledger does not know the effect")
+            return directive.RetryIn(
+                delay=timedelta(0), reason="the ledger does not know the effect"
+            )
 
 
 def _retry_in(came_to: Outcome, granted: Granted, kind: Kind) -> timedelta | None:

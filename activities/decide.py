@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from temporalio import activity
 
+from activities.question import ask
+from activities.serving import Served, Serving
 from ascertain import policy
 from ascertain.contracts import finding, names
 from ascertain.contracts.claim import Moved, Taken, Verdict
@@ -17,13 +19,11 @@ from ascertain.machine import next_state
 from ascertain.policy import MOVE_OF
 from ascertain.ports import Call
 
-from activities.question import ask
-from activities.serving import Served, Serving
-
 if TYPE_CHECKING:
     from ascertain.contracts.claim import Written
     from ascertain.contracts.effect import EffectRow, Receipt
     from ascertain.contracts.finding import Finding
+    from ascertain.contracts.value import JsonObject
     from ascertain.ports import Kind
 
 
@@ -56,9 +56,7 @@ class Decide:
             return refused(decision, verdict, case.row, served.kind)
         return await self._apply(served, decision, verdict)
 
-    async def _apply(
-        self, served: Served, decision: Decision, verdict: Verdict
-    ) -> CommandAnswer:
+    async def _apply(self, served: Served, decision: Decision, verdict: Verdict) -> CommandAnswer:
         command = decision.command
         written = await self._serving.ledger.decide(
             decision.effect.effect_id,
@@ -69,9 +67,7 @@ class Decide:
         )
         return _answer(decision, written, served.kind)
 
-    async def _verdict(
-        self, served: Served, decision: Decision, row: EffectRow
-    ) -> Verdict | str:
+    async def _verdict(self, served: Served, decision: Decision, row: EffectRow) -> Verdict | str:
         command = decision.command
         target = next_state(row.state, MOVE_OF[command.action])
         if target is None:
@@ -128,7 +124,7 @@ def _receipt(command: Command, seen: Finding | LookupDown | None) -> Receipt | N
 
 
 def _evidence(command: Command) -> Evidence:
-    body = {
+    body: JsonObject = {
         "seen": command.evidence,
         "override": command.override,
         "request_id": command.request_id,

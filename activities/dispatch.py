@@ -9,26 +9,24 @@ from typing import TYPE_CHECKING, assert_never
 
 from opentelemetry import trace
 
+from activities.attempt import RECORD_WAITS, Attempt, after_write, persist
+from activities.permit import steady
 from ascertain import keys
 from ascertain.contracts import claim, directive, outcome
 from ascertain.contracts.effect import Evidence
 from ascertain.errors import InvalidTask, LedgerDown
 from ascertain.policy import AFTER, directive_for
 
-from activities.attempt import RECORD_WAITS, Attempt, after_write, persist
-from activities.permit import steady
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pydantic import JsonValue
 
+    from activities.serving import Served, Serving
     from ascertain.contracts.claim import ClaimAnswer, ClaimRequest
     from ascertain.contracts.directive import Directive
     from ascertain.contracts.effect import Effect
     from ascertain.ports import Kind
-
-    from activities.serving import Served, Serving
 
 
 async def dispatch(
@@ -66,8 +64,11 @@ async def dispatch(
 
 
 async def _claim(serving: Serving, request: ClaimRequest) -> tuple[float, ClaimAnswer]:
-    """A claim whose answer was lost is asked again: its owner's name is unique to this call, so the
-    ledger hands the very same claim out again, and only to us."""
+    """Claim, and ask again if the answer was lost.
+
+    The owner's name is unique to this call, so the ledger hands the very same claim out again, and
+    only to us.
+    """
     for wait in RECORD_WAITS:
         asked_at = steady()
         try:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from temporalio import activity
 
-from ascertain.contracts import directive, names
-from ascertain.contracts.directive import RunQueued
-from ascertain.contracts.work import Answer, Work
-from ascertain.errors import LedgerDown
-
 from activities.attempt import LEDGER_PAUSE
 from activities.dispatch import dispatch
 from activities.heartbeat import beating
 from activities.serving import UNSERVED_PAUSE, Serving, Unserved
+from ascertain.contracts import directive, names
+from ascertain.contracts.directive import RunQueued
+from ascertain.contracts.work import Answer, Work
+from ascertain.errors import LedgerDown
 
 
 class Perform:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from ascertain.errors import LookupDown
 
 if TYPE_CHECKING:
+    from activities.serving import Served
     from ascertain.contracts.finding import Finding
     from ascertain.ports import Call
-
-    from activities.serving import Served
 
 WITHIN = timedelta(seconds=5)
 

@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING, assert_never
 
 from temporalio import activity
 
+from activities.attempt import LEDGER_PAUSE
+from activities.dispatch import dispatch
+from activities.heartbeat import beating
+from activities.question import ask
+from activities.serving import UNSERVED_PAUSE, Served, Serving, Unserved
 from ascertain import policy
 from ascertain.contracts import directive, names
 from ascertain.contracts.claim import Lease, Moved, Taken, Verdict
@@ -15,12 +20,6 @@ from ascertain.contracts.effect import Evidence, State
 from ascertain.contracts.work import Answer, Work
 from ascertain.errors import LedgerDown, LookupDown
 from ascertain.ports import Call
-
-from activities.attempt import LEDGER_PAUSE
-from activities.dispatch import dispatch
-from activities.heartbeat import beating
-from activities.question import ask
-from activities.serving import UNSERVED_PAUSE, Served, Serving, Unserved
 
 if TYPE_CHECKING:
     from ascertain.contracts.directive import Directive
@@ -107,9 +106,7 @@ class Reconcile:
             return policy.directive_for(row, served.kind, slower=verdict.slower, why=verdict.reason)
         return await self._converge(served, row, verdict)
 
-    async def _converge(
-        self, served: Served, row: EffectRow, verdict: Verdict
-    ) -> Directive | None:
+    async def _converge(self, served: Served, row: EffectRow, verdict: Verdict) -> Directive | None:
         ledger, by = self._serving.ledger, self._serving.identity
         written = await ledger.converge(row.effect_id, row.version, verdict, by)
         if isinstance(written, Taken):
@@ -117,7 +114,9 @@ class Reconcile:
             evidence = Evidence(source="rule", rule="fact_taken", detail=why)
             other = Verdict(State.QUARANTINED, evidence, error_class="fact_taken")
             written = await ledger.converge(row.effect_id, row.version, other, by)
-        return policy.directive_for(written.row, served.kind) if isinstance(written, Moved) else None
+        return (
+            policy.directive_for(written.row, served.kind) if isinstance(written, Moved) else None
+        )
 
 
 def _later(work: Work, delay: timedelta, why: str) -> Directive:

@@ -61,5 +61,7 @@ class Serving:
                 reason=f"runs on task queue {kind.queue}",
             )
         if kind.adapter is None:
-            return Unserved(f"this worker does not hold the adapter of kind {name}; one that does must run")
+            return Unserved(
+                f"this worker does not hold the adapter of kind {name}; one that does must run"
+            )
         return Served(kind, kind.adapter)

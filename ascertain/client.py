@@ -6,7 +6,7 @@ import asyncio
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from temporalio.client import (
     Client as TemporalClient,
@@ -60,6 +60,9 @@ KIND = SearchAttributeKey.for_keyword(names.TASK_KIND)
 PARTITION = SearchAttributeKey.for_keyword(names.TASK_PARTITION)
 
 RPC_TIMEOUT = timedelta(seconds=10)
+
+ResultT = TypeVar("ResultT")
+
 # A run that ended like this says nothing of its effects; starting the task again begins with asking.
 RESTARTABLE = frozenset(
     {
@@ -154,7 +157,9 @@ class Client:
         """
         admitted = admit(task, self._kinds)
         if message_id is not None:
-            admitted = admit({**admitted.model_dump(mode="json"), "message_id": message_id}, self._kinds)
+            admitted = admit(
+                {**admitted.model_dump(mode="json"), "message_id": message_id}, self._kinds
+            )
         try:
             handle = await self._start(admitted, WorkflowIDReusePolicy.REJECT_DUPLICATE)
         except WorkflowAlreadyStartedError:
@@ -220,7 +225,8 @@ class Client:
         try:
             async with asyncio.timeout(within.total_seconds() if within else None):
                 with answered(f"wait for task {task_id}"):
-                    return await handle.result()
+                    result: TaskResult = await handle.result()
+                    return result
         except WorkflowFailureError as error:
             raise _ended(task_id, error.cause) from error
 
@@ -232,11 +238,14 @@ class Client:
         """Ask the task what happened. Needs a running worker."""
         return await self._query(task_id, names.TIMELINE, Timeline)
 
-    async def _query(self, task_id: str, query: str, result: type[Any]) -> Any:
+    async def _query(self, task_id: str, query: str, result: type[ResultT]) -> ResultT:
         handle = self.temporal.get_workflow_handle(task_id)
         try:
             with answered(f"ask task {task_id}"):
-                return await handle.query(query, result_type=result, rpc_timeout=RPC_TIMEOUT)
+                answer: ResultT = await handle.query(
+                    query, result_type=result, rpc_timeout=RPC_TIMEOUT
+                )
+                return answer
         except WorkflowQueryFailedError as error:
             raise TemporalDown(f"task {task_id} could not answer: {error}") from error
 
@@ -250,13 +259,14 @@ class Client:
         handle = self.temporal.get_workflow_handle(task_id)
         try:
             with answered(f"command task {task_id}"):
-                return await handle.execute_update(
+                answer: CommandAnswer = await handle.execute_update(
                     names.TAKEOVER,
                     command.model_dump(mode="json", exclude_none=True),
                     result_type=CommandAnswer,
                     id=command.request_id,
                     rpc_timeout=timedelta(seconds=60),
                 )
+                return answer
         except WorkflowUpdateFailedError as error:
             raise CommandRefused(f"task {task_id}: {error.cause}") from error
 
@@ -336,7 +346,9 @@ def _ended(task_id: str, cause: BaseException | None) -> AscertainError:
         case ApplicationError(type="InvalidTask"):
             return InvalidTask(f"task {task_id}: {cause.message}")
         case CancelledError():
-            return TaskEnded(f"task {task_id} was cancelled; `ascertain show {task_id}` lists its effects")
+            return TaskEnded(
+                f"task {task_id} was cancelled; `ascertain show {task_id}` lists its effects"
+            )
         case TerminatedError():
             return TaskEnded(
                 f"task {task_id} was ended from outside; submit it again to have its effects ascertained"

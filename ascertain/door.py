@@ -65,7 +65,9 @@ def _name(candidate: Mapping[str, JsonValue]) -> str:
 def _first_faults(error: ValidationError) -> str:
     """The first faults in words; never the input itself, which may hold anything."""
     faults = error.errors(include_input=False, include_url=False, include_context=False)
-    words = [f"{'.'.join(str(place) for place in f['loc']) or 'task'}: {f['msg']}" for f in faults[:3]]
+    words = [
+        f"{'.'.join(str(place) for place in f['loc']) or 'task'}: {f['msg']}" for f in faults[:3]
+    ]
     more = f" (and {len(faults) - 3} more)" if len(faults) > len(words) else ""
     return "; ".join(words) + more
 
@@ -89,7 +91,9 @@ def _check_inputs(task: Task) -> None:
     total = 0
     for name, content in _inputs(task):
         if _depth_exceeds(content, MAX_DEPTH):
-            raise InvalidTask(f"task {task.task_id!r}: {name} is nested deeper than {MAX_DEPTH} levels")
+            raise InvalidTask(
+                f"task {task.task_id!r}: {name} is nested deeper than {MAX_DEPTH} levels"
+            )
         try:
             size = len(keys.canonical(content))
         except InvalidTask as error:

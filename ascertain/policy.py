@@ -87,7 +87,8 @@ def spread(row: EffectRow) -> float:
 def retry_wait(row: EffectRow, kind: Kind) -> timedelta:
     """Wait before the attempt after ``row.attempt``: doubles, is capped, and is spread over +-25 %."""
     tries = max(row.attempt - row.budget_from, 1)
-    wait = min(kind.policy.retry_base * 2 ** min(tries - 1, 30), kind.policy.retry_cap)
+    doubled: int = 2 ** min(tries - 1, 30)
+    wait = min(kind.policy.retry_base * doubled, kind.policy.retry_cap)
     return wait * (0.75 + spread(row) / 2)
 
 
@@ -135,7 +136,9 @@ def judge(row: EffectRow, found: Finding, kind: Kind) -> Verdict | StillOpen:
             why = f"several facts carry this id: {', '.join(ids)}"
             return _stop(row, "several", why, {"external_ids": list(ids)})
         case finding.Differs():
-            why = f"the fact {found.external_id} carries this id but differs from what was asked for"
+            why = (
+                f"the fact {found.external_id} carries this id but differs from what was asked for"
+            )
             seen = {"expected": found.expected, "found": found.found}
             return _stop(row, "differs", why, {"external_id": found.external_id, **seen})
         case finding.Unknowable():
@@ -169,7 +172,9 @@ def _absent(row: EffectRow, kind: Kind) -> Verdict | StillOpen:
     if semantics.lag == NO_WAIT:
         return _clear(row, kind, "absent", "absent in a read-after-write lookup past the horizon")
     if row.resend_until is not None and row.now + kind.policy.lease <= row.resend_until:
-        return _clear(row, kind, "absent_keyed", "absent past the horizon; the key protects a re-send")
+        return _clear(
+            row, kind, "absent_keyed", "absent past the horizon; the key protects a re-send"
+        )
     if kind.policy.resend_unprotected:
         why = "absent past the horizon; the deployment's resend_unprotected allows a re-send"
         return _clear(row, kind, "resend_unprotected", why)

@@ -117,7 +117,7 @@ class Secrets(Protocol):
 
 
 class AdapterFactory(Protocol):
-    """How a deployment's ``[kinds."..."]`` table becomes an adapter (entry-point group ``ascertain.adapters``)."""
+    """How a ``[kinds."..."]`` table becomes an adapter (entry-point group ``ascertain.adapters``)."""
 
     def __call__(self, kind: str, options: Mapping[str, JsonValue], secrets: Secrets) -> Adapter:
         """Build the adapter of one kind.

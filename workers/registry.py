@@ -61,7 +61,9 @@ def _factory(kind: str, adapter: str) -> AdapterFactory:
         try:
             return cast("AdapterFactory", getattr(import_module(module), attribute))
         except (ImportError, AttributeError) as error:
-            raise InvalidSettings(f'kinds."{kind}": cannot load adapter {adapter}: {error}') from error
+            raise InvalidSettings(
+                f'kinds."{kind}": cannot load adapter {adapter}: {error}'
+            ) from error
     found = entry_points(group=GROUP, name=adapter)
     if not found:
         known = ", ".join(sorted(entry.name for entry in entry_points(group=GROUP)))

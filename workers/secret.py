@@ -13,7 +13,7 @@ FOLDER_VARIABLE = "ASCERTAIN_SECRETS"
 
 @dataclass(frozen=True, slots=True)
 class ProcessSecrets:
-    """Secrets of this worker process. ``ASCERTAIN_SECRET_<NAME>`` comes before ``$ASCERTAIN_SECRETS/<NAME>``."""
+    """``ASCERTAIN_SECRET_<NAME>``, or else the file ``$ASCERTAIN_SECRETS/<NAME>``."""
 
     def reveal(self, name: str) -> str:
         """The secret, without a trailing line end.

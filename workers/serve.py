@@ -6,18 +6,16 @@ import asyncio
 import logging
 import signal
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from activities.serving import Serving
 from ascertain import telemetry
 from ascertain.client import connect_temporal
 from ascertain.ledger.postgres import open_ledger
-
-from activities.serving import Serving
 from workers.namespace import ensure_search_attributes
 from workers.registry import build_kinds
 from workers.secret import ProcessSecrets
-from workers.worker import build_workers, identity
+from workers.worker import Role, build_workers, identity, queues_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,21 +24,6 @@ if TYPE_CHECKING:
     from ascertain.settings import Settings
 
 log = logging.getLogger("ascertain.worker")
-
-
-@dataclass(frozen=True, slots=True)
-class Role:
-    """What one process of a deployment does.
-
-    Attributes:
-        queues: Task queues of queued kinds that it serves; None: those of all kinds.
-        orchestrate: Whether it runs workflows and inline effects.
-        max_concurrent: Most effects at once, per queue.
-    """
-
-    queues: tuple[str, ...] | None = None
-    orchestrate: bool = True
-    max_concurrent: int = 100
 
 
 def _unchanged(serving: Serving) -> Serving:
@@ -71,7 +54,6 @@ async def serve(
     telemetry.install()
     stop = _stop_on_signals()
     kinds = build_kinds(settings, ProcessSecrets(), role.queues)
-    queues = role.queues if role.queues is not None else _queues(kinds)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(_close_adapters, kinds)
         client = await connect_temporal()
@@ -80,18 +62,12 @@ async def serve(
             settings.ledger_url, connections=settings.ledger.connections
         )
         stack.push_async_callback(ledger.aclose)
-        workers = build_workers(
-            client,
-            dress(Serving(ledger, kinds, identity())),
-            task_queue=settings.task_queue,
-            queues=queues,
-            orchestrate=role.orchestrate,
-            max_concurrent=role.max_concurrent,
-        )
+        serving = dress(Serving(ledger, kinds, identity()))
+        workers = build_workers(client, serving, role, settings.task_queue)
         for worker in workers:
             await stack.enter_async_context(worker)
         if on_ready is not None:
-            on_ready(_ready_line(kinds, queues, client.namespace))
+            on_ready(_ready_line(kinds, queues_of(role, kinds), client.namespace))
         await stop.wait()
         log.info("draining: no new work, what is in hand is finished")
 
@@ -102,10 +78,6 @@ def _stop_on_signals() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     return stop
-
-
-def _queues(kinds: Mapping[str, Kind]) -> tuple[str, ...]:
-    return tuple(sorted({kind.queue for kind in kinds.values() if kind.queue is not None}))
 
 
 def _ready_line(kinds: Mapping[str, Kind], queues: tuple[str, ...], namespace: str) -> str:

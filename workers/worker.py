@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,11 @@ from activities.serving import Serving
 from workflows.task import TaskWorkflow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Mapping
 
     from temporalio.client import Client
+
+    from ascertain.ports import Kind
 
 # Data passes through (the same classes on both sides, and cheap); logic stays sandboxed.
 PASSED_THROUGH = (
@@ -45,26 +48,38 @@ def sandbox() -> SandboxedWorkflowRunner:
     return SandboxedWorkflowRunner(restrictions=restrictions)
 
 
-def build_workers(
-    client: Client,
-    serving: Serving,
-    *,
-    task_queue: str,
-    queues: Sequence[str] = (),
-    orchestrate: bool = True,
-    max_concurrent: int = 100,
-) -> list[Worker]:
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What one process of a deployment does.
+
+    Attributes:
+        queues: Task queues of queued kinds that it serves; None: those of all kinds.
+        orchestrate: Whether it runs workflows and inline effects.
+        max_concurrent: Most effects at once, per queue.
+    """
+
+    queues: tuple[str, ...] | None = None
+    orchestrate: bool = True
+    max_concurrent: int = 100
+
+
+def queues_of(role: Role, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
+    """The task queues of queued kinds that the role polls."""
+    if role.queues is not None:
+        return role.queues
+    return tuple(sorted({kind.queue for kind in kinds.values() if kind.queue is not None}))
+
+
+def build_workers(client: Client, serving: Serving, role: Role, task_queue: str) -> list[Worker]:
     """The Temporal workers of one process, not yet running.
 
     Args:
         client: Connected to the namespace whose tasks are served.
         serving: The ledger, the kinds and this process's name.
+        role: What this process does of the deployment.
         task_queue: Where workflows and inline effects run.
-        queues: Task queues of queued kinds that this process serves too.
-        orchestrate: Whether it runs workflows and inline effects at all.
-        max_concurrent: Most effects at once, per queue.
     """
-    activities = [
+    activities: list[Callable[..., Awaitable[object]]] = [
         Perform(serving).perform,
         Reconcile(serving).reconcile,
         Decide(serving).decide,
@@ -74,13 +89,13 @@ def build_workers(
             client,
             task_queue=queue,
             activities=activities,
-            max_concurrent_activities=max_concurrent,
+            max_concurrent_activities=role.max_concurrent,
             graceful_shutdown_timeout=DRAIN,
             identity=serving.identity,
         )
-        for queue in queues
+        for queue in queues_of(role, serving.kinds)
     ]
-    if orchestrate:
+    if role.orchestrate:
         workers.append(
             Worker(
                 client,
@@ -88,7 +103,7 @@ def build_workers(
                 workflows=[TaskWorkflow],
                 activities=activities,
                 workflow_runner=sandbox(),
-                max_concurrent_local_activities=max_concurrent,
+                max_concurrent_local_activities=role.max_concurrent,
                 graceful_shutdown_timeout=DRAIN,
                 identity=serving.identity,
             )

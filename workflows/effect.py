@@ -65,33 +65,47 @@ class Pursuit:
         following = await self._perform()
         while True:
             self._on_directive(self.effect, following)
-            match following:
-                case directive.Done(receipt=receipt):
-                    return self._closed(State.SETTLED, following, receipt=receipt)
-                case directive.Refused(state=state):
-                    return self._closed(state, following)
-                case directive.Conflicting(reason=reason):
-                    message = f"{self.effect.effect_id}: {reason}"
-                    raise ApplicationError(message, type="Conflict", non_retryable=True)
-                case directive.RunQueued():
-                    self.route = following
-                    following = await self._perform()
-                case directive.Held() | directive.RetryIn() if self._halt() and self._asked:
-                    return self._closed(State.CLEAR, following)
-                case directive.Held(delay=delay) | directive.RetryIn(delay=delay):
-                    await self.pause(delay)
-                    following = await (self._reconcile() if self._halt() else self._perform())
-                case directive.ReconcileIn(delay=delay, unrecorded=unrecorded):
-                    await self.pause(delay)
-                    following = await self._reconcile(unrecorded)
-                case directive.Quarantined(ask_again_in=delay):
-                    await self.pause(delay)
-                    following = await self._reconcile()
-                case directive.TakenOver():
-                    await self.pause(None)
-                    following = await self._reconcile()
-                case _:
-                    assert_never(following)
+            closed = self._closing(following)
+            if closed is not None:
+                return closed
+            following = await self._obey(following)
+
+    def _closing(self, following: Directive) -> StepResult | None:
+        match following:
+            case directive.Done(receipt=receipt):
+                return self._closed(State.SETTLED, following, receipt=receipt)
+            case directive.Refused(state=state):
+                return self._closed(state, following)
+            case directive.Conflicting(reason=reason):
+                message = f"{self.effect.effect_id}: {reason}"
+                raise ApplicationError(message, type="Conflict", non_retryable=True)
+            case directive.Held() | directive.RetryIn() if self._halt() and self._asked:
+                return self._closed(State.CLEAR, following)
+            case _:
+                return None
+
+    async def _obey(self, following: Directive) -> Directive:
+        match following:
+            case directive.RunQueued():
+                self.route = following
+                return await self._perform()
+            case directive.Held(delay=delay) | directive.RetryIn(delay=delay):
+                await self.pause(delay)
+                return await (self._reconcile() if self._halt() else self._perform())
+            case directive.ReconcileIn(delay=delay, unrecorded=unrecorded):
+                await self.pause(delay)
+                return await self._reconcile(unrecorded)
+            case directive.Quarantined(ask_again_in=delay):
+                await self.pause(delay)
+                return await self._reconcile()
+            case directive.TakenOver():
+                await self.pause(None)
+                return await self._reconcile()
+            case directive.Done() | directive.Refused() | directive.Conflicting():
+                msg = f"{following.type} ends the pursuit"
+                raise ValueError(msg)
+            case _:
+                assert_never(following)
 
     def interrupt(self) -> None:
         """Ask queued work to stop where it is; what it had done by then is ascertained."""
@@ -116,9 +130,7 @@ class Pursuit:
             return await self._activity(names.DECIDE, decision, CommandAnswer)
         except ActivityError as error:
             message = f"not known to be applied, look at the status: {_why(error)}"
-            return CommandAnswer(
-                applied=False, message=message, effect_id=self.effect.effect_id
-            )
+            return CommandAnswer(applied=False, message=message, effect_id=self.effect.effect_id)
 
     async def _perform(self) -> Directive:
         self._asked = False
@@ -137,7 +149,8 @@ class Pursuit:
             self._failures += 1
             pause = min(FAILED_PAUSE * 2 ** min(self._failures - 1, 10), FAILED_PAUSE_MAX)
             return directive.ReconcileIn(
-                delay=pause, reason=f"{name} ended without an answer: {_why(error)}",
+                delay=pause,
+                reason=f"{name} ended without an answer: {_why(error)}",
                 unrecorded=work.unrecorded,
             )
         self._failures = 0

@@ -124,7 +124,9 @@ class TaskWorkflow:
 
     async def _pursue(self, effect: Effect) -> StepResult:
         pursuit = Pursuit(
-            effect, on_directive=self._obeying, halt=lambda: self._cancelling and effect.undoes is None
+            effect,
+            on_directive=self._obeying,
+            halt=lambda: self._cancelling and effect.undoes is None,
         )
         pursuit.route, self._route = self._route, None
         self._view.begin(effect)
@@ -251,7 +253,9 @@ def _parsed(task: JsonObject) -> Task:
         message = _sentence("not a task", error)
         raise ApplicationError(message, type="InvalidTask", non_retryable=True) from None
     if parsed.task_id != workflow.info().workflow_id:
-        message = f"the workflow id {workflow.info().workflow_id} must be the task_id {parsed.task_id}"
+        message = (
+            f"the workflow id {workflow.info().workflow_id} must be the task_id {parsed.task_id}"
+        )
         raise ApplicationError(message, type="InvalidTask", non_retryable=True)
     return parsed
 

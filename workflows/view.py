@@ -96,7 +96,9 @@ class View:
             return
         self.state = state
         self._labelled = True
-        cause = ERROR_CLASS.value_unset() if error_class is None else ERROR_CLASS.value_set(error_class)
+        cause = (
+            ERROR_CLASS.value_unset() if error_class is None else ERROR_CLASS.value_set(error_class)
+        )
         workflow.upsert_search_attributes(
             [STATE.value_set(state), SINCE.value_set(workflow.now()), cause]
         )
@@ -123,7 +125,8 @@ def details(effect: OpenEffect, state: str) -> str:
         "",
         f"{effect.reason or 'no reason given'}",
         "",
-        f"- effect `{effect.effect_id}` of kind `{effect.kind}`, in this state since {effect.since:%Y-%m-%d %H:%M:%S} UTC",
+        f"- effect `{effect.effect_id}` of kind `{effect.kind}`",
+        f"- in this state since {effect.since:%Y-%m-%d %H:%M:%S} UTC",
     ]
     if standing is None:
         return "\n".join(lines)

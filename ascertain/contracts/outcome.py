@@ -56,6 +56,4 @@ class Unknown(Value):
     evidence: Evidence
 
 
-Outcome = Annotated[
-    Settled | Accepted | Refused | NotDone | Unknown, Field(discriminator="type")
-]
+Outcome = Annotated[Settled | Accepted | Refused | NotDone | Unknown, Field(discriminator="type")]

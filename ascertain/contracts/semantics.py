@@ -87,6 +87,8 @@ class Policy(StrictValue):
     @model_validator(mode="after")
     def _lease_is_short(self) -> Policy:
         if self.lease > timedelta(minutes=1):
-            msg = "lease bounds sending, not running: at most 1 minute (renew it before a late send)"
+            msg = (
+                "lease bounds sending, not running: at most 1 minute (renew it before a late send)"
+            )
             raise ValueError(msg)
         return self
