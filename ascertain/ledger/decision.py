@@ -1,0 +1,137 @@
+"""What a claim is answered: pure, given the row, the gate and the ledger's clock.
+
+The store's ``claim`` statement judges alike; one state machine drives both and compares.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeVar, assert_never
+
+from ascertain.contracts import claim
+from ascertain.contracts.effect import State
+
+if TYPE_CHECKING:
+    from ascertain.contracts.claim import ClaimAnswer, ClaimRequest
+    from ascertain.contracts.effect import EffectRow
+    from ascertain.contracts.gate import Gate
+
+_Part = TypeVar("_Part")
+
+# How "for ever" reads in Python, where the database has 'infinity': a time of which arithmetic and
+# every time zone are still in range.
+FOREVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
+# A longer promise than this is one for ever; it also keeps the sum of times in range.
+ENDLESS: Final = timedelta(days=365_000)
+
+
+class Judgement(StrEnum):
+    """Each way in which a claim is answered. The first four also move the row."""
+
+    CLAIM = "claim"
+    RESEND = "resend"
+    FENCE = "fence"
+    QUARANTINE = "quarantine"
+    AGAIN = "again"
+    BUSY = "busy"
+    CONFLICT = "conflict"
+    SETTLED = "settled"
+    REFUSED = "refused"
+    TAKEN_OVER = "taken_over"
+    PAUSED = "paused"
+    UNRESOLVED = "unresolved"
+
+
+def judge(
+    row: EffectRow | None, closed: Gate | None, request: ClaimRequest, now: datetime, *, late: bool
+) -> Judgement:
+    """How the ledger answers a claim.
+
+    The gate stops dispatch, never asking: only what would be granted is paused. ``row`` is None before
+    the first claim, ``closed`` is the gate that keeps its partition from dispatching, and ``late`` says
+    whether a fenced owner brought a receipt.
+    """
+    wish = _wish(row, request, now, late=late)
+    if wish not in {Judgement.CLAIM, Judgement.RESEND}:
+        return wish
+    if closed is not None:
+        return Judgement.PAUSED
+    if row is not None and row.attempt - row.budget_from >= request.budget:
+        return Judgement.QUARANTINE
+    return wish
+
+
+def _wish(row: EffectRow | None, request: ClaimRequest, now: datetime, *, late: bool) -> Judgement:
+    if row is None:
+        return Judgement.CLAIM
+    if row.fingerprint != request.fingerprint:
+        return Judgement.CONFLICT
+    match row.state:
+        case State.SETTLED:
+            return Judgement.SETTLED
+        case State.REFUSED | State.ABANDONED | State.SUPERSEDED:
+            return Judgement.REFUSED
+        case State.TAKEN_OVER:
+            return Judgement.TAKEN_OVER
+        case State.IN_FLIGHT:
+            return _meets_open_claim(row, request, now)
+        case State.UNKNOWN:
+            return _asks_by_sending(row, request, now)
+        case State.CLEAR:
+            return Judgement.UNRESOLVED if late else Judgement.CLAIM
+        case State.ACCEPTED | State.QUARANTINED:
+            return Judgement.UNRESOLVED
+        case _:
+            assert_never(row.state)
+
+
+def _meets_open_claim(row: EffectRow, request: ClaimRequest, now: datetime) -> Judgement:
+    if row.lease_until <= now:
+        return Judgement.FENCE
+    return Judgement.AGAIN if row.lease_owner == request.owner else Judgement.BUSY
+
+
+def _asks_by_sending(row: EffectRow, request: ClaimRequest, now: datetime) -> Judgement:
+    until = row.resend_until
+    protected = until is not None and now + request.lease <= until
+    return Judgement.RESEND if request.resend and protected else Judgement.UNRESOLVED
+
+
+def answer(
+    judgement: Judgement, row: EffectRow | None, closed: Gate | None, request: ClaimRequest
+) -> ClaimAnswer:
+    """The answer that a judgement gives: from the row after it, or the gate that ``PAUSED`` names."""
+    if judgement is Judgement.PAUSED:
+        gate = _present(closed, judgement)
+        return claim.Paused(gate.partition, gate.since, gate.by, gate.reason)
+    row = _present(row, judgement)
+    match judgement:
+        case Judgement.CLAIM | Judgement.RESEND | Judgement.AGAIN:
+            lease = claim.Lease(row.effect_id, row.lease_owner, row.lease_version, row.attempt)
+            return claim.Granted(lease, row)
+        case Judgement.FENCE | Judgement.QUARANTINE | Judgement.UNRESOLVED:
+            return claim.Unresolved(row)
+        case Judgement.BUSY:
+            return claim.Busy(row.lease_until, row)
+        case Judgement.CONFLICT:
+            return claim.Conflict(stored=row.fingerprint, offered=request.fingerprint)
+        case Judgement.SETTLED:
+            return claim.Settled(_present(row.receipt, judgement), row)
+        case Judgement.REFUSED:
+            return claim.Refused(row)
+        case Judgement.TAKEN_OVER:
+            return claim.TakenOver(_present(row.taken_by, judgement), row)
+        case _:
+            assert_never(judgement)
+
+
+def endless(promise: timedelta | None) -> bool:
+    """Whether a same-key re-send is promised to be harmless for ever."""
+    return promise is not None and promise >= ENDLESS
+
+
+def _present(value: _Part | None, judgement: Judgement) -> _Part:
+    if value is None:
+        raise ValueError(f"the ledger judged {judgement} without what that rests on")
+    return value

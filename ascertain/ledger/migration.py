@@ -1,0 +1,177 @@
+"""The ledger's schema: forward only, safe to run twice at once, and checked before it is used.
+
+A ``pre`` file may run while the previous release still works on the schema; a ``post`` file runs once
+that release is gone. What was applied is kept with its digest: an applied file is never edited.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+import asyncpg
+
+from ascertain.errors import WrongSchema
+from ascertain.ledger.session import FAULTS, Session, connect, no_answer, place
+from ascertain.ledger.statement import statement
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+_FILE: Final = re.compile(r"(\d{4})_(pre|post)_\w+\.sql")
+
+
+class Kind(StrEnum):
+    """When a file may run: before or after a release rolls out."""
+
+    PRE = "pre"
+    POST = "post"
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One file of the schema's history."""
+
+    name: str
+    kind: Kind
+    text: str
+
+    @property
+    def sha256(self) -> str:
+        """The digest by which an edited file is told."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+@cache
+def migrations() -> tuple[Migration, ...]:
+    """Every migration of this release, in order.
+
+    Raises:
+        ValueError: A file's name is not ``0001_pre_words.sql``, or a number stands twice.
+    """
+    found: list[Migration] = []
+    for file in sorted(resources.files("ascertain.ledger.migrations").iterdir(), key=str):
+        if not file.name.endswith(".sql"):
+            continue
+        name = _FILE.fullmatch(file.name)
+        if name is None or any(other.name[:4] == name[1] for other in found):
+            raise ValueError(
+                f"{file.name} is no name for a migration, or its number is used already"
+            )
+        found.append(Migration(file.name, Kind(name[2]), file.read_text("utf-8")))
+    return tuple(found)
+
+
+async def migrate(url: str, kinds: Collection[Kind] = frozenset(Kind)) -> list[str]:
+    """Bring the ledger's schema up to this release.
+
+    Args:
+        url: ``postgresql://...``, of an account that may create a schema.
+        kinds: ``PRE`` alone before a release rolls out; everything once the old one is gone.
+
+    Returns:
+        The names of the files that were applied now, in order.
+
+    Raises:
+        WrongSchema: An applied file was edited, or one is left out that must come first.
+        LedgerDown: Nobody answers there.
+        InvalidSettings: The address, the account or the database's name is wrong.
+    """
+    connection = await connect(url)
+    try:
+        # Held until the connection ends; a second migrator waits here and finds nothing left to do.
+        await connection.execute(statement("lock_migrations"))
+        await connection.execute(statement("create_migrations"))
+        applied = _applied(await connection.fetch(statement("applied_migrations")))
+        todo = _pending(migrations(), applied, kinds)
+        for migration in todo:
+            async with connection.transaction():
+                await connection.execute(migration.text)
+                await connection.execute(
+                    statement("record_migration"), migration.name, migration.sha256
+                )
+        return [migration.name for migration in todo]
+    except FAULTS as error:
+        raise no_answer(place(url), error) from error
+    finally:
+        connection.terminate()
+
+
+async def check(ledger: str | Session) -> None:
+    """See that the schema is one that this release can work on.
+
+    Args:
+        ledger: Its address, or a session on it.
+
+    Raises:
+        WrongSchema: It is older, newer, or not what this release's files say; says what mends it.
+        LedgerDown: Nobody answers there.
+        InvalidSettings: The address, the account or the database's name is wrong.
+    """
+    if isinstance(ledger, str):
+        session = await Session.open(ledger, connections=1, timeout_s=10, command_timeout_s=10)
+        try:
+            await check(session)
+        finally:
+            await session.aclose()
+        return
+    try:
+        applied = _applied(await ledger.fetch(statement("applied_migrations")))
+    except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError) as error:
+        raise WrongSchema("the ledger has no schema yet: run `ascertain migrate`") from error
+    _check(migrations(), applied)
+
+
+def _applied(records: Sequence[asyncpg.Record]) -> dict[str, str]:
+    return {record["name"]: record["sha256"] for record in records}
+
+
+def _check(known: Sequence[Migration], applied: Mapping[str, str]) -> None:
+    """Judge what was applied. Pending ``post`` files and unknown ``pre`` ones belong to a roll-out."""
+    _refuse_edited(known, applied)
+    missing = [
+        migration.name
+        for migration in known
+        if migration.kind is Kind.PRE and migration.name not in applied
+    ]
+    if missing:
+        raise WrongSchema(
+            f"the ledger's schema is older than this release ({', '.join(missing)} not applied): "
+            "run `ascertain migrate`"
+        )
+    names = {migration.name for migration in known}
+    foreign = [name for name in applied if name not in names and f"_{Kind.POST}_" in name]
+    if foreign:
+        raise WrongSchema(
+            f"the ledger's schema is newer than this release ({', '.join(foreign)} was applied): "
+            "install the release that it belongs to"
+        )
+
+
+def _pending(
+    known: Sequence[Migration], applied: Mapping[str, str], kinds: Collection[Kind]
+) -> list[Migration]:
+    _refuse_edited(known, applied)
+    pending = [migration for migration in known if migration.name not in applied]
+    chosen = [migration for migration in pending if migration.kind in kinds]
+    skipped = [migration for migration in pending if migration.kind not in kinds]
+    if chosen and skipped and skipped[0].name < chosen[-1].name:
+        raise WrongSchema(
+            f"{skipped[0].name} must be applied before {chosen[-1].name}: "
+            "run `ascertain migrate` for both kinds"
+        )
+    return chosen
+
+
+def _refuse_edited(known: Sequence[Migration], applied: Mapping[str, str]) -> None:
+    for migration in known:
+        if applied.get(migration.name, migration.sha256) != migration.sha256:
+            raise WrongSchema(
+                f"{migration.name} is not the file that was applied: restore it, and put what is new "
+                "into a migration of its own, then run `ascertain migrate`"
+            )

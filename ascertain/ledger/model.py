@@ -1,0 +1,284 @@
+"""The ledger's pure twin: the same operations over plain values, with a clock that is handed in.
+
+It shows what the store must do, and an explorer can walk it: no method awaits anything, so each is
+one atomic step, and the whole memory is one immutable value that can be kept, compared and put back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from ascertain.contracts.claim import Conflict, Moved, Stale, Taken
+from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence, State
+from ascertain.contracts.gate import Gate
+from ascertain.errors import NotFound
+from ascertain.ledger import twin, write as writes
+from ascertain.ledger.audit import chained
+from ascertain.ledger.decision import answer, judge
+from ascertain.ledger.twin import Told
+from ascertain.machine import Move
+from ascertain.ports import Case, EffectFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime, timedelta
+
+    from ascertain.contracts.claim import ClaimAnswer, ClaimRequest, Lease, Verdict, Written
+    from ascertain.contracts.effect import Effect
+    from ascertain.contracts.gate import GateChange
+    from ascertain.contracts.outcome import Outcome
+    from ascertain.ledger.write import Write
+    from ascertain.ports import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """All that a ledger remembers. Never changed in place.
+
+    Attributes:
+        rows: By effect_id; ``now`` is the time of the last move.
+        trails: By effect_id, oldest event first.
+        gates: By partition.
+        closed: Partitions whose gate was ever closed.
+        requests: Partition by request id.
+    """
+
+    rows: Mapping[str, EffectRow] = field(default_factory=dict[str, EffectRow])
+    trails: Mapping[str, tuple[AuditEvent, ...]] = field(
+        default_factory=dict[str, tuple[AuditEvent, ...]]
+    )
+    gates: Mapping[str, Gate] = field(default_factory=dict[str, Gate])
+    closed: frozenset[str] = frozenset()
+    requests: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @override
+    def __hash__(self) -> int:
+        """Coarse and cheap: equal memories have equal hashes."""
+        rows = frozenset((row.effect_id, row.version, row.state) for row in self.rows.values())
+        events = frozenset((name, len(trail)) for name, trail in self.trails.items())
+        gates = frozenset((gate.partition, gate.paused) for gate in self.gates.values())
+        return hash((rows, events, gates, frozenset(self.requests)))
+
+
+class ModelLedger:
+    """``ports.Ledger`` without I/O."""
+
+    def __init__(self, clock: Callable[[], datetime], memory: Memory | None = None) -> None:
+        """Begin with ``memory``, or with nothing; ``clock`` gives aware times that never run back."""
+        self._clock = clock
+        self._memory = memory or Memory()
+
+    def snapshot(self) -> Memory:
+        """Everything remembered, as one value."""
+        return self._memory
+
+    def restore(self, memory: Memory) -> None:
+        """Go back to a snapshot."""
+        self._memory = memory
+
+    async def claim(self, request: ClaimRequest) -> ClaimAnswer:
+        """See ``ports.Ledger.claim``."""
+        now = self._clock()
+        effect = request.effect
+        row = self._memory.rows.get(effect.effect_id)
+        closed = self._closed_gate(effect.partition if row is None else row.partition)
+        late = bool(self._late(effect.effect_id))
+        judgement = judge(row, closed, request, now, late=late)
+        if judgement in twin.MOVING:
+            if row is None:
+                live = self._live_in_step(effect)
+                if live is not None:
+                    return Conflict(stored=live.fingerprint, offered=request.fingerprint)
+                after = twin.first(request, now)
+            else:
+                after = twin.claimed(row, judgement, request, now)
+            move = Move(judgement.value)
+            self._keep(row, after, Told(move, request.owner, after.evidence))
+            row = after
+        return answer(judgement, row and twin.read(row, now), closed, request)
+
+    async def renew(self, lease: Lease, extend: timedelta) -> Written:
+        """See ``ports.Ledger.renew``."""
+        now = self._clock()
+        row = self._memory.rows.get(lease.effect_id)
+        if row is None:
+            return Stale(None)
+        if not twin.renewable(row, lease, extend, now):
+            return self._refuse(row, lease, writes.json_of(writes.LATE_RENEWAL), None, now)
+        after = twin.renewed(row, extend, now)
+        self._keep(row, after, Told(Move.RENEW, lease.owner, writes.RENEWED))
+        return Moved(after)
+
+    async def record(
+        self, lease: Lease, outcome: Outcome, *, retry_in: timedelta | None = None
+    ) -> Written:
+        """See ``ports.Ledger.record``."""
+        now = self._clock()
+        row = self._memory.rows.get(lease.effect_id)
+        if row is None:
+            return Stale(None)
+        write = writes.of_outcome(outcome, retry_in)
+        if row.state is not State.IN_FLIGHT or row.lease_version != lease.lease_version:
+            return self._refuse(row, lease, writes.late(outcome), write.receipt, now)
+        return self._write(row, write, lease.owner, now)
+
+    async def fence(self, effect_id: str, version: int, by: str) -> Written:
+        """See ``ports.Ledger.fence``."""
+        now = self._clock()
+        row = self._memory.rows.get(effect_id)
+        if row is not None and row.lease_until > now:
+            return Stale(twin.read(row, now))
+        return self._converge(effect_id, version, writes.fence(), by, now)
+
+    async def converge(self, effect_id: str, version: int, verdict: Verdict, by: str) -> Written:
+        """See ``ports.Ledger.converge``."""
+        write = writes.of_finding(verdict)
+        return self._converge(effect_id, version, write, by, self._clock())
+
+    async def decide(
+        self, effect_id: str, version: int, move: Move, verdict: Verdict, operator: str
+    ) -> Written:
+        """See ``ports.Ledger.decide``."""
+        write = writes.of_decision(move, verdict)
+        return self._converge(effect_id, version, write, operator, self._clock())
+
+    async def inspect(self, effect_id: str) -> Case | None:
+        """See ``ports.Ledger.inspect``."""
+        row = self._memory.rows.get(effect_id)
+        if row is None:
+            return None
+        return Case(twin.read(row, self._clock()), self._late(effect_id))
+
+    async def effects(self, which: EffectFilter) -> Sequence[EffectRow]:
+        """See ``ports.Ledger.effects``."""
+        now = self._clock()
+        fitting = [row for row in self._memory.rows.values() if twin.fits(row, which)]
+        fitting.sort(key=lambda row: row.effect_id)
+        fitting.sort(key=lambda row: row.state_since, reverse=True)
+        return [twin.read(row, now) for row in fitting[: which.limit]]
+
+    async def audit(self, effect_id: str) -> Sequence[AuditEvent]:
+        """See ``ports.Ledger.audit``."""
+        return self._memory.trails.get(effect_id, ())
+
+    async def set_gate(self, change: GateChange) -> Gate:
+        """See ``ports.Ledger.set_gate``."""
+        memory = self._memory
+        if change.request_id in memory.requests:
+            known = memory.gates[memory.requests[change.request_id]]
+            return known.model_copy(update={"already_applied": True})
+        gate = memory.gates.get(change.partition)
+        if gate is None or gate.paused is not change.paused:
+            gate = Gate(
+                partition=change.partition,
+                paused=change.paused,
+                since=self._clock(),
+                by=writes.clean(change.by),
+                reason=writes.clean(change.reason),
+            )
+        self._memory = replace(
+            memory,
+            gates={**memory.gates, change.partition: gate},
+            closed=memory.closed | ({change.partition} if change.paused else set()),
+            requests={**memory.requests, change.request_id: change.partition},
+        )
+        return gate
+
+    async def gates(self) -> Sequence[Gate]:
+        """See ``ports.Ledger.gates``."""
+        return [self._memory.gates[partition] for partition in sorted(self._memory.closed)]
+
+    async def note(self, effect_id: str, by: str, evidence: Evidence) -> None:
+        """See ``ports.Ledger.note``."""
+        row = self._memory.rows.get(effect_id)
+        if row is None:
+            raise NotFound(f"{effect_id} was never claimed, so nothing can be noted of it")
+        seen = Evidence.model_validate_json(writes.json_of(evidence))
+        told = Told(writes.NOTE, writes.clean(by), seen)
+        self._append(twin.event(row, row, told, self._clock()))
+
+    async def aclose(self) -> None:
+        """See ``ports.Ledger.aclose``."""
+
+    def _converge(
+        self, effect_id: str, version: int, write: Write, by: str, now: datetime
+    ) -> Written:
+        by = writes.clean(by)
+        row = self._memory.rows.get(effect_id)
+        if row is None:
+            return Stale(None)
+        foreign = row.state is State.TAKEN_OVER and row.taken_by != by
+        if row.version != version or row.state not in writes.starts(write.move) or foreign:
+            return Stale(twin.read(row, now))
+        return self._write(row, write, by, now)
+
+    def _write(self, row: EffectRow, write: Write, by: str, now: datetime) -> Written:
+        if write.state is State.SETTLED and write.external_id is not None:
+            other = self._proved_by(row.kind, write.external_id)
+            if other is not None:
+                return Taken(write.external_id, other, twin.read(row, now))
+        after = twin.written(row, write, by, now)
+        self._keep(row, after, Told(write.move, by, after.evidence, write.receipt))
+        return Moved(after)
+
+    def _refuse(
+        self, row: EffectRow, lease: Lease, late: str, receipt: str | None, now: datetime
+    ) -> Written:
+        evidence = Evidence.model_validate_json(late)
+        told = Told(writes.REFUSED_WRITE, lease.owner, evidence, receipt)
+        identity = {"lease_version": lease.lease_version, "attempt": lease.attempt}
+        self._append(twin.event(row, row, told, now).model_copy(update=identity))
+        return Stale(twin.read(row, now))
+
+    def _keep(self, before: EffectRow | None, after: EffectRow, told: Told) -> None:
+        rows = {**self._memory.rows, after.effect_id: after}
+        self._memory = replace(self._memory, rows=rows)
+        self._append(twin.event(before, after, told, after.now))
+
+    def _append(self, event: AuditEvent) -> None:
+        trail = self._memory.trails.get(event.effect_id, ())
+        event = event.model_copy(update={"seq": len(trail) + 1})
+        digest = chained(trail[-1].hash if trail else "", event)
+        trail = (*trail, event.model_copy(update={"hash": digest}))
+        trails = {**self._memory.trails, event.effect_id: trail}
+        self._memory = replace(self._memory, trails=trails)
+
+    def _late(self, effect_id: str) -> tuple[AuditEvent, ...]:
+        trail = self._memory.trails.get(effect_id, ())
+        return tuple(
+            event
+            for event in trail
+            if event.move == writes.REFUSED_WRITE and event.receipt is not None
+        )
+
+    def _closed_gate(self, partition: str) -> Gate | None:
+        gates = (self._memory.gates.get(name) for name in ("*", partition))
+        return next((gate for gate in gates if gate is not None and gate.paused), None)
+
+    def _live_in_step(self, effect: Effect) -> EffectRow | None:
+        return next(
+            (
+                row
+                for row in self._memory.rows.values()
+                if (row.task_id, row.step) == (effect.task_id, effect.step)
+                and row.state is not State.SUPERSEDED
+            ),
+            None,
+        )
+
+    def _proved_by(self, kind: str, external_id: str) -> str | None:
+        return next(
+            (
+                row.effect_id
+                for row in self._memory.rows.values()
+                if (row.kind, row.external_id) == (kind, external_id)
+            ),
+            None,
+        )
+
+
+if TYPE_CHECKING:
+    _conforms: type[Ledger] = ModelLedger

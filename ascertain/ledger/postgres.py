@@ -1,0 +1,309 @@
+"""The ledger in PostgreSQL: each operation is one statement, one round trip and one commit."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import asyncpg
+
+from ascertain.contracts.claim import Conflict, Moved, Stale, Taken
+from ascertain.contracts.effect import TERMINAL
+from ascertain.errors import LedgerDown, NotFound
+from ascertain.ledger import migration, row as rows, write as writes
+from ascertain.ledger.decision import Judgement, answer, endless
+from ascertain.ledger.session import Session
+from ascertain.ledger.statement import statement
+from ascertain.machine import Move
+from ascertain.ports import Case
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from ascertain.contracts.claim import ClaimAnswer, ClaimRequest, Lease, Verdict, Written
+    from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence
+    from ascertain.contracts.gate import Gate, GateChange
+    from ascertain.contracts.outcome import Outcome
+    from ascertain.ledger.write import Write
+    from ascertain.ports import EffectFilter, Ledger
+
+# A statement that lost a race against one that its snapshot does not show is asked again. Each time
+# the other one has committed, so more than a few rounds mean that something else is wrong.
+ROUNDS: Final = 5
+
+_CLAIM: Final = statement("claim")
+_RECORD: Final = statement("record")
+_RENEW: Final = statement("renew")
+_CONVERGE: Final = statement("converge")
+_INSPECT: Final = statement("inspect")
+_ONE_EFFECT: Final = statement("one_effect")
+_OPEN_EFFECTS: Final = statement("open_effects")
+_TASK_EFFECTS: Final = statement("task_effects")
+_ALL_EFFECTS: Final = statement("all_effects")
+_PROVED_BY: Final = statement("proved_by")
+_LIVE_IN_STEP: Final = statement("live_in_step")
+_AUDIT: Final = statement("audit")
+_NOTE: Final = statement("note")
+_SET_GATE: Final = statement("set_gate")
+_GATES: Final = statement("gates")
+
+_RENEWED: Final = writes.json_of(writes.RENEWED)
+_LATE_RENEWAL: Final = writes.json_of(writes.LATE_RENEWAL)
+
+
+async def open_ledger(
+    url: str, *, connections: int = 8, timeout_s: float = 5, command_timeout_s: float = 5
+) -> PostgresLedger:
+    """Connect to a migrated ledger.
+
+    Args:
+        url: ``postgresql://...``.
+        connections: Most connections of this process.
+        timeout_s: For a new connection, and to wait for a free one.
+        command_timeout_s: For one operation; after it, its outcome is not known.
+
+    Raises:
+        LedgerDown: Nobody answers there.
+        WrongSchema: It must be migrated first; the message says how.
+        InvalidSettings: The address, the account or the database's name is wrong.
+    """
+    session = await Session.open(
+        url, connections=connections, timeout_s=timeout_s, command_timeout_s=command_timeout_s
+    )
+    try:
+        await migration.check(session)
+    except BaseException:
+        await session.aclose()
+        raise
+    return PostgresLedger(session)
+
+
+class PostgresLedger:
+    """``ports.Ledger`` on PostgreSQL 15 or newer."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def claim(self, request: ClaimRequest) -> ClaimAnswer:
+        """See ``ports.Ledger.claim``."""
+        values = _claim_values(request)
+        for _ in range(ROUNDS):
+            try:
+                (record,) = await self._session.fetch(_CLAIM, *values)
+            except asyncpg.UniqueViolationError as error:
+                if error.constraint_name != "effects_one_live_per_step":
+                    raise
+                live = await self._live_in_step(request)
+                if live is not None:
+                    return Conflict(stored=live, offered=request.fingerprint)
+                continue
+            judgement = Judgement(record["answer"])
+            if judgement is Judgement.PAUSED:
+                return answer(judgement, None, rows.closed_gate(record), request)
+            if record["effect_id"] is not None:
+                return answer(judgement, rows.effect_row(record), None, request)
+        raise _restless(request.effect.effect_id)
+
+    async def renew(self, lease: Lease, extend: timedelta) -> Written:
+        """See ``ports.Ledger.renew``."""
+        found = await self._session.fetch(
+            _RENEW,
+            lease.effect_id,
+            lease.lease_version,
+            lease.owner,
+            lease.attempt,
+            extend,
+            _RENEWED,
+            _LATE_RENEWAL,
+        )
+        return _written(found)
+
+    async def record(
+        self, lease: Lease, outcome: Outcome, *, retry_in: timedelta | None = None
+    ) -> Written:
+        """See ``ports.Ledger.record``."""
+        write = writes.of_outcome(outcome, retry_in)
+        return await self._write(
+            write,
+            _RECORD,
+            lease.effect_id,
+            lease.lease_version,
+            lease.owner,
+            lease.attempt,
+            write.move.value,
+            write.state.value,
+            write.evidence,
+            write.receipt,
+            write.external_id,
+            write.happened_at,
+            write.error_class,
+            write.job_id,
+            write.retry_in,
+            writes.late(outcome),
+            # What the outside accepted is never sent again: losing that would lose the job's id.
+            write.move is Move.ACCEPT,
+        )
+
+    async def fence(self, effect_id: str, version: int, by: str) -> Written:
+        """See ``ports.Ledger.fence``."""
+        return await self._converge(effect_id, version, writes.fence(), by)
+
+    async def converge(self, effect_id: str, version: int, verdict: Verdict, by: str) -> Written:
+        """See ``ports.Ledger.converge``."""
+        return await self._converge(effect_id, version, writes.of_finding(verdict), by)
+
+    async def decide(
+        self, effect_id: str, version: int, move: Move, verdict: Verdict, operator: str
+    ) -> Written:
+        """See ``ports.Ledger.decide``."""
+        write = writes.of_decision(move, verdict)
+        return await self._converge(effect_id, version, write, operator)
+
+    async def inspect(self, effect_id: str) -> Case | None:
+        """See ``ports.Ledger.inspect``."""
+        found = await self._session.fetch(_INSPECT, effect_id)
+        if not found:
+            return None
+        return Case(rows.effect_row(found[0]), rows.late_receipts(found[0]["late"]))
+
+    async def effects(self, which: EffectFilter) -> Sequence[EffectRow]:
+        """See ``ports.Ledger.effects``."""
+        if which.states is not None and not which.states & TERMINAL:
+            text = _OPEN_EFFECTS
+        else:
+            text = _ALL_EFFECTS if which.task_id is None else _TASK_EFFECTS
+        states = None if which.states is None else [state.value for state in which.states]
+        found = await self._session.fetch(
+            text, states, which.partition, which.kind, which.task_id, which.limit
+        )
+        return [rows.effect_row(record) for record in found]
+
+    async def audit(self, effect_id: str) -> Sequence[AuditEvent]:
+        """See ``ports.Ledger.audit``."""
+        return [rows.audit_event(record) for record in await self._session.fetch(_AUDIT, effect_id)]
+
+    async def set_gate(self, change: GateChange) -> Gate:
+        """See ``ports.Ledger.set_gate``."""
+        values = (writes.clean(text) for text in (change.by, change.reason, change.request_id))
+        by, reason, request_id = values
+        for _ in range(ROUNDS):
+            found = await self._session.fetch(
+                _SET_GATE, change.partition, change.paused, by, reason, request_id
+            )
+            if found:
+                return rows.gate(found[0])
+        raise _restless(f"the gate of {change.partition}")
+
+    async def gates(self) -> Sequence[Gate]:
+        """See ``ports.Ledger.gates``."""
+        return [rows.gate(record) for record in await self._session.fetch(_GATES)]
+
+    async def note(self, effect_id: str, by: str, evidence: Evidence) -> None:
+        """See ``ports.Ledger.note``."""
+        told = writes.json_of(evidence)
+        if not await self._session.fetch(_NOTE, effect_id, writes.clean(by), told):
+            raise NotFound(f"{effect_id} was never claimed, so nothing can be noted of it")
+
+    async def aclose(self) -> None:
+        """See ``ports.Ledger.aclose``."""
+        await self._session.aclose()
+
+    async def _converge(self, effect_id: str, version: int, write: Write, by: str) -> Written:
+        return await self._write(
+            write,
+            _CONVERGE,
+            effect_id,
+            version,
+            writes.clean(by),
+            write.move.value,
+            write.state.value,
+            [state.value for state in writes.starts(write.move)],
+            write.evidence,
+            write.receipt,
+            write.external_id,
+            write.happened_at,
+            write.error_class,
+            write.job_id,
+            write.retry_in,
+        )
+
+    async def _write(self, write: Write, text: str, effect_id: str, *values: Any) -> Written:  # noqa: ANN401  # asyncpg's
+        for _ in range(ROUNDS):
+            try:
+                return _written(await self._session.fetch(text, effect_id, *values))
+            except asyncpg.UniqueViolationError as error:
+                if error.constraint_name != "effects_one_effect_per_fact":
+                    raise
+            taken = await self._taken(effect_id, write)
+            if taken is not None:
+                return taken
+        raise _restless(effect_id)
+
+    async def _taken(self, effect_id: str, write: Write) -> Taken | None:
+        """Who holds the fact; None if it was let go of meanwhile, which only an archive does."""
+        found = await self._session.fetch(_ONE_EFFECT, effect_id)
+        if not found or write.external_id is None:
+            return None
+        row = rows.effect_row(found[0])
+        proved = await self._session.fetch(_PROVED_BY, row.kind, write.external_id)
+        return Taken(write.external_id, proved[0]["effect_id"], row) if proved else None
+
+    async def _live_in_step(self, request: ClaimRequest) -> str | None:
+        effect = request.effect
+        found = await self._session.fetch(_LIVE_IN_STEP, effect.task_id, effect.step)
+        return found[0]["fingerprint"] if found else None
+
+
+def _claim_values(request: ClaimRequest) -> tuple[object, ...]:
+    effect = request.effect
+    forever = endless(request.resend_for)
+    return (
+        effect.effect_id,
+        request.fingerprint,
+        request.owner,
+        request.lease,
+        request.budget,
+        None if forever else request.resend_for,
+        forever,
+        request.resend,
+        effect.partition,
+        _evidence_of_claims(request.budget),
+        effect.task_id,
+        effect.message_id,
+        effect.step,
+        effect.revision,
+        effect.kind,
+        request.frozen,
+        request.trace_id,
+    )
+
+
+@lru_cache(maxsize=128)
+def _evidence_of_claims(budget: int) -> str:
+    """The evidence of each move that a claim can make, as one JSON object."""
+    evidence = {
+        Judgement.CLAIM: writes.CLAIMED,
+        Judgement.RESEND: writes.RESENT,
+        Judgement.FENCE: writes.FENCED,
+        Judgement.QUARANTINE: writes.budget_used(budget),
+    }
+    return json.dumps(
+        {move.value: json.loads(writes.json_of(told)) for move, told in evidence.items()}
+    )
+
+
+def _written(found: Sequence[asyncpg.Record]) -> Written:
+    if not found:
+        return Stale(None)
+    row = rows.effect_row(found[0])
+    return Moved(row) if found[0]["applies"] else Stale(row)
+
+
+def _restless(what: str) -> LedgerDown:
+    return LedgerDown(f"{what}: others moved it {ROUNDS} times before us; tried again by itself")
+
+
+if TYPE_CHECKING:
+    _conforms: type[Ledger] = PostgresLedger

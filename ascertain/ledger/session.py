@@ -1,0 +1,174 @@
+"""Connections to the ledger's database, and every fault of theirs as one error."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import parse_qs, urlsplit
+
+import asyncpg
+
+from ascertain.errors import InvalidSettings, LedgerDown
+from ascertain.ledger.statement import statement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+# No answer, or one that says the server cannot work now. A killed server shows as an internal error
+# of the client as often as as a lost connection.
+FAULTS: Final = (
+    OSError,  # TimeoutError too
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,  # shutting down, starting up, cancelled
+    asyncpg.InsufficientResourcesError,  # disk full, too many connections
+    asyncpg.PostgresSystemError,
+    asyncpg.TransactionRollbackError,  # deadlock
+    asyncpg.LockNotAvailableError,
+    asyncpg.ReadOnlySQLTransactionError,  # a standby, during a fail-over
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+)
+# What a wrong address or account looks like when a session is opened.
+_MISFITS: Final = (
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+)
+_SETTINGS: Final = {
+    "application_name": "ascertain",
+    # Days in an interval are days of this zone: nowhere may one have 23 hours.
+    "timezone": "UTC",
+    "jit": "off",
+}
+
+
+def place(url: str) -> str:
+    """Where a database is, fit for messages: without account and password.
+
+    Raises:
+        InvalidSettings: The address cannot be read. The message does not show it: it may hold a password.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise _unreadable() from None
+    if parts.scheme not in {"postgres", "postgresql"}:
+        raise _unreadable()
+    host = parts.hostname or parse_qs(parts.query).get("host", ["the local socket"])[0]
+    return f"{host}:{port or 5432}{parts.path}"
+
+
+async def connect(url: str, *, timeout_s: float = 10) -> asyncpg.Connection[asyncpg.Record]:
+    """One connection outside of any pool, for migrations.
+
+    Raises:
+        LedgerDown: Nobody answers there.
+        InvalidSettings: The address, the account or the database's name is wrong.
+    """
+    where = place(url)
+    try:
+        return await asyncpg.connect(url, timeout=timeout_s, server_settings=_SETTINGS)
+    except _MISFITS as error:
+        raise InvalidSettings(f"the ledger at {where} does not let us in: {error}") from error
+    except (asyncpg.ClientConfigurationError, ValueError):
+        raise _unreadable() from None
+    except FAULTS as error:
+        raise no_answer(where, error) from error
+
+
+class Session:
+    """A pool that runs one statement at a time per connection, and says LedgerDown if none answers."""
+
+    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], where: str, patience_s: float) -> None:
+        self._pool = pool
+        self._where = where
+        self._patience_s = patience_s
+
+    @classmethod
+    async def open(
+        cls, url: str, *, connections: int, timeout_s: float, command_timeout_s: float
+    ) -> Self:
+        """Connect once, so that a wrong address shows now.
+
+        Args:
+            url: ``postgresql://...``.
+            connections: Most connections at a time.
+            timeout_s: For a new connection, and to wait for a free one.
+            command_timeout_s: For one statement.
+
+        Raises:
+            LedgerDown: Nobody answers there.
+            InvalidSettings: The address, the account or the database's name is wrong.
+        """
+        where = place(url)
+        try:
+            pool = await asyncpg.create_pool(
+                url,
+                min_size=1,
+                max_size=connections,
+                timeout=timeout_s,
+                command_timeout=command_timeout_s,
+                server_settings=_SETTINGS,
+                init=_commit_durably,
+                reset=_leave_as_is,
+            )
+        except _MISFITS as error:
+            raise InvalidSettings(f"the ledger at {where} does not let us in: {error}") from error
+        except (asyncpg.ClientConfigurationError, ValueError):
+            raise _unreadable() from None
+        except FAULTS as error:
+            raise no_answer(where, error) from error
+        return cls(pool, where, timeout_s)
+
+    async def fetch(self, text: str, *values: Any) -> Sequence[asyncpg.Record]:  # noqa: ANN401  # asyncpg's
+        """Run one statement in a transaction of its own.
+
+        Raises:
+            LedgerDown: No answer came, or the server cannot work now.
+        """
+        try:
+            async with asyncio.timeout(self._patience_s):
+                connection = await self._pool.acquire()
+            try:
+                return await connection.fetch(text, *values)
+            except TimeoutError:
+                # Its server may never react to a cancellation either.
+                connection.terminate()
+                raise
+            finally:
+                await self._pool.release(connection, timeout=self._patience_s)
+        except FAULTS as error:
+            raise no_answer(self._where, error) from error
+
+    async def aclose(self) -> None:
+        """Give the connections back; cut those whose statements do not end."""
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._pool.close()
+        except FAULTS:
+            self._pool.terminate()
+
+
+async def _commit_durably(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    await connection.execute(statement("commit_durably"))
+
+
+async def _leave_as_is(_: asyncpg.Connection[asyncpg.Record]) -> None:
+    """No statement leaves anything behind, so the pool's reset would be a round trip for nothing."""
+
+
+def no_answer(where: str, error: Exception) -> LedgerDown:
+    """The one error that every fault of the connection becomes."""
+    said = str(error).strip().partition("\n")[0]
+    what = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return LedgerDown(f"the ledger at {where} does not answer ({what}); tried again by itself")
+
+
+def _unreadable() -> InvalidSettings:
+    return InvalidSettings(
+        "the ledger's address cannot be read: it must look like "
+        "postgresql://account:password@host:5432/database, with special characters percent-encoded"
+    )

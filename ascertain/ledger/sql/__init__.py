@@ -1,0 +1,1 @@
+"""Named statements, one file per table group."""

@@ -1,0 +1,22 @@
+-- name: audit
+-- The whole trail of one effect, oldest first.
+select
+    effect_id, seq, move, actor, from_state, to_state, version, lease_version, attempt, evidence, receipt,
+    at, encode(hash, 'hex') as hash
+from ascertain.audit_events
+where effect_id = $1
+order by seq
+
+-- name: note
+-- Append an observation that moves nothing, if the effect is known. A lost one can be made again, so it
+-- commits asynchronously.
+with standing as materialized (
+    select *, set_config('synchronous_commit', 'off', true) as commits
+    from ascertain.effects where effect_id = $1 for update
+)
+insert into ascertain.audit_events (
+    effect_id, move, actor, from_state, to_state, version, lease_version, attempt, evidence, at)
+select
+    effect_id, 'note', $2, state, state, version, lease_version, attempt, $3::jsonb, ascertain.clock()
+from standing
+returning seq

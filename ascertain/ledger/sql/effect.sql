@@ -1,0 +1,246 @@
+-- name: claim
+-- Ask for the permit to dispatch: lock the row, judge it, then move it and tell the trail, or change nothing.
+-- "for update" sees the newest version of the row, whatever the statement's snapshot; what else must be
+-- newer than the snapshot is asked through functions. No row at all in the answer of a grant means that
+-- another first claim won the race after the snapshot: ask again.
+with standing as materialized (
+    select * from ascertain.effects where effect_id = $1 for update
+),
+timed as materialized (
+    select s.*, ascertain.clock() as now
+    from (values (true)) as one (always)
+    left join standing as s on always
+),
+wished as materialized (
+    select t.*,
+        case
+            when t.effect_id is null then 'claim'
+            when t.fingerprint <> $2::text then 'conflict'
+            when t.state = 'SETTLED' then 'settled'
+            when t.state in ('REFUSED', 'ABANDONED', 'SUPERSEDED') then 'refused'
+            when t.state = 'TAKEN_OVER' then 'taken_over'
+            when t.state = 'IN_FLIGHT' and t.lease_until <= t.now then 'fence'
+            when t.state = 'IN_FLIGHT' and t.lease_owner = $3::text then 'again'
+            when t.state = 'IN_FLIGHT' then 'busy'
+            when t.state = 'UNKNOWN' and $8::boolean and t.now + $4::interval <= t.resend_until then 'resend'
+            when t.state = 'CLEAR' and not ascertain.has_late_receipt(t.effect_id) then 'claim'
+            else 'unresolved'
+        end as wish
+    from timed as t
+),
+gated as materialized (
+    select w.*,
+        case
+            when w.wish in ('claim', 'resend')
+            then ascertain.closed_gate(coalesce(w.partition, $9::text))
+        end as gate
+    from wished as w
+),
+judged as materialized (
+    select g.*, a.answer, a.answer in ('claim', 'resend') as granted
+    from gated as g
+    cross join lateral (
+        select case
+            when g.wish not in ('claim', 'resend') then g.wish
+            when (g.gate).partition is not null then 'paused'
+            when g.attempt - g.budget_from >= $5::integer then 'quarantine'
+            else g.wish
+        end as answer
+    ) as a
+),
+first as (
+    insert into ascertain.effects (
+        effect_id, task_id, message_id, step, revision, kind, partition, state, state_since, version,
+        attempt, lease_owner, lease_version, lease_until, first_sent_at, resend_until, fingerprint,
+        frozen, evidence, evidence_version, trace_id, created_at)
+    select
+        $1, $11::text, $12::text, $13::text, $14::integer, $15::text, $9, 'IN_FLIGHT', j.now, 1,
+        1, $3, 1, j.now + $4, j.now,
+        case when $7::boolean then timestamptz 'infinity' else j.now + $6::interval end, $2,
+        $16::bytea, $10::jsonb -> 'claim', 1, $17::text, j.now
+    from judged as j
+    where j.granted and j.effect_id is null
+    on conflict (effect_id) do nothing
+    returning *
+),
+moved as (
+    update ascertain.effects as e set
+        state = case j.answer when 'fence' then 'UNKNOWN' when 'quarantine' then 'QUARANTINED' else 'IN_FLIGHT' end,
+        state_since = j.now,
+        version = e.version + 1,
+        attempt = e.attempt + j.granted::integer,
+        lease_owner = case when j.granted then $3 else e.lease_owner end,
+        lease_version = e.lease_version + (j.answer <> 'quarantine')::integer,
+        lease_until = case when j.granted then j.now + $4 else e.lease_until end,
+        retry_at = null,
+        -- A CLEAR effect's job is proven dead: asked for, it would pass for the next attempt's absence.
+        job_id = case when j.answer = 'claim' then null else e.job_id end,
+        error_class = case j.answer when 'fence' then 'fenced' when 'quarantine' then 'budget' end,
+        evidence = $10 -> j.answer,
+        evidence_version = e.version + 1,
+        trace_id = case when j.granted then coalesce($17, e.trace_id) else e.trace_id end
+    from judged as j
+    where e.effect_id = j.effect_id and j.answer in ('claim', 'resend', 'fence', 'quarantine')
+    returning e.*
+),
+trail as (
+    insert into ascertain.audit_events (
+        effect_id, move, actor, from_state, to_state, version, lease_version, attempt, evidence, at)
+    select
+        r.effect_id, j.answer, $3, j.state, r.state, r.version, r.lease_version, r.attempt, r.evidence, j.now
+    from (select * from first union all select * from moved) as r
+    cross join judged as j
+)
+select
+    j.answer, j.now, (j.gate).partition as gate_partition, (j.gate).since as gate_since,
+    (j.gate).by as gate_by, (j.gate).reason as gate_reason, r.*
+from judged as j
+left join (
+    select * from first
+    union all select * from moved
+    union all select * from standing where not exists (select from moved)
+) as r on true
+
+-- name: record
+-- Write what an attempt came to, if it is still the owner's; otherwise keep what it knew in the trail.
+-- A refused write is rare and may hold the only proof of a fact, so it is durable whatever is asked.
+with standing as materialized (
+    select * from ascertain.effects where effect_id = $1 for update
+),
+timed as materialized (
+    select s.*, a.applies, ascertain.clock() as now,
+        case when a.applies and not $15::boolean then set_config('synchronous_commit', 'off', true) end as commits
+    from standing as s
+    cross join lateral (
+        select s.state = 'IN_FLIGHT' and s.lease_version = $2::integer as applies
+    ) as a
+),
+moved as (
+    update ascertain.effects as e set
+        state = $6::text,
+        state_since = t.now,
+        version = e.version + 1,
+        -- Doubt is its owner's word that the permit is used: nothing can be sent under it any more.
+        lease_until = case when $6 = 'UNKNOWN' then least(e.lease_until, t.now) else e.lease_until end,
+        retry_at = t.now + $13::interval,
+        job_id = coalesce($12::text, e.job_id),
+        receipt = $8::jsonb,
+        external_id = $9::text,
+        happened_at = $10::timestamptz,
+        error_class = $11::text,
+        evidence = $7::jsonb,
+        evidence_version = e.version + 1
+    from timed as t
+    where e.effect_id = t.effect_id and t.applies
+    returning e.*
+),
+trail as (
+    insert into ascertain.audit_events (
+        effect_id, move, actor, from_state, to_state, version, lease_version, attempt, evidence, receipt, at)
+    select
+        t.effect_id, case when t.applies then $5::text else 'refused_write' end, $3::text, t.state,
+        case when t.applies then $6 else t.state end, t.version + t.applies::integer, $2,
+        case when t.applies then t.attempt else $4::integer end,
+        case when t.applies then $7 else $14::jsonb end, $8, t.now
+    from timed as t
+)
+select t.applies, t.now, r.*
+from timed as t
+cross join (
+    select * from moved
+    union all select * from standing where not exists (select from moved)
+) as r
+
+-- name: renew
+-- Lengthen an open claim, if it is still the owner's and, for a re-send, if its key protects that long.
+with standing as materialized (
+    select * from ascertain.effects where effect_id = $1 for update
+),
+timed as materialized (
+    select s.*, ascertain.clock() as now from standing as s
+),
+judged as materialized (
+    select t.*,
+        t.state = 'IN_FLIGHT' and t.lease_version = $2::integer
+        and (t.evidence ->> 'rule' <> 'resend' or t.now + $5::interval <= t.resend_until) as applies
+    from timed as t
+),
+moved as (
+    update ascertain.effects as e set
+        version = e.version + 1,
+        lease_until = greatest(e.lease_until, j.now + $5),
+        last_heartbeat_at = j.now
+    from judged as j
+    where e.effect_id = j.effect_id and j.applies
+    returning e.*
+),
+trail as (
+    insert into ascertain.audit_events (
+        effect_id, move, actor, from_state, to_state, version, lease_version, attempt, evidence, at)
+    select
+        j.effect_id, case when j.applies then 'renew' else 'refused_write' end, $3::text, j.state,
+        j.state, j.version + j.applies::integer, $2,
+        case when j.applies then j.attempt else $4::integer end,
+        case when j.applies then $6::jsonb else $7::jsonb end, j.now
+    from judged as j
+)
+select j.applies, j.now, r.*
+from judged as j
+cross join (
+    select * from moved
+    union all select * from standing where not exists (select from moved)
+) as r
+
+-- name: converge
+-- Move an effect by its expected version: what reconciliation found, what a person decided, a fence.
+with standing as materialized (
+    select * from ascertain.effects where effect_id = $1 for update
+),
+timed as materialized (
+    select s.*, ascertain.clock() as now from standing as s
+),
+judged as materialized (
+    select t.*,
+        t.version = $2::integer and t.state = any ($6::text[])
+        and (t.state <> 'TAKEN_OVER' or t.taken_by = $3::text)
+        and ($4::text <> 'fence' or t.lease_until <= t.now) as applies
+    from timed as t
+),
+moved as (
+    update ascertain.effects as e set
+        state = $5::text,
+        state_since = j.now,
+        version = e.version + 1,
+        budget_from = case when $4 in ('retry', 'deny') then e.attempt else e.budget_from end,
+        lease_version = e.lease_version + ($4 = 'fence')::integer,
+        retry_at = j.now + $13::interval,
+        job_id = coalesce($12::text, e.job_id),
+        receipt = case when $5 = 'SETTLED' then $8::jsonb end,
+        external_id = case when $5 = 'SETTLED' then $9::text end,
+        happened_at = case when $5 = 'SETTLED' then $10::timestamptz end,
+        error_class = $11::text,
+        evidence = $7::jsonb,
+        evidence_version = e.version + 1,
+        taken_by = case
+            when $4 = 'take' then $3
+            when $4 in ('deny', 'retry', 'release') then null
+            else e.taken_by
+        end
+    from judged as j
+    where e.effect_id = j.effect_id and j.applies
+    returning e.*
+),
+trail as (
+    insert into ascertain.audit_events (
+        effect_id, move, actor, from_state, to_state, version, lease_version, attempt, evidence, receipt, at)
+    select
+        r.effect_id, $4, $3, j.state, r.state, r.version, r.lease_version, r.attempt, $7, $8, j.now
+    from moved as r
+    cross join judged as j
+)
+select j.applies, j.now, r.*
+from judged as j
+cross join (
+    select * from moved
+    union all select * from standing where not exists (select from moved)
+) as r

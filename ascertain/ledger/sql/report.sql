@@ -1,0 +1,71 @@
+-- name: inspect
+-- One effect with the receipts that fenced owners brought too late.
+select
+    e.*, ascertain.clock() as now,
+    (
+        select jsonb_agg(jsonb_build_object(
+            'effect_id', a.effect_id, 'seq', a.seq, 'move', a.move, 'actor', a.actor,
+            'from_state', a.from_state, 'to_state', a.to_state, 'version', a.version,
+            'lease_version', a.lease_version, 'attempt', a.attempt, 'evidence', a.evidence,
+            'receipt', a.receipt, 'at', a.at, 'hash', encode(a.hash, 'hex')) order by a.seq)
+        from ascertain.audit_events as a
+        where a.effect_id = e.effect_id and a.move = 'refused_write' and a.receipt is not null
+    ) as late
+from ascertain.effects as e
+where e.effect_id = $1
+
+-- name: open_effects
+-- Effects in some of the open states, newest state first; costs what is open.
+select e.*, c.now
+from ascertain.effects as e
+cross join (select ascertain.clock() as now) as c
+where e.state not in ('SETTLED', 'REFUSED', 'ABANDONED', 'SUPERSEDED')
+    and e.state = any ($1::text[])
+    and ($2::text is null or e.partition = $2)
+    and ($3::text is null or e.kind = $3)
+    and ($4::text is null or e.task_id = $4)
+order by e.state_since desc, e.effect_id
+limit $5
+
+-- name: task_effects
+-- The effects of one task, newest state first.
+select e.*, c.now
+from (
+    select * from ascertain.effects where task_id = $4 and state <> 'SUPERSEDED'
+    union all
+    select * from ascertain.effects where task_id = $4 and state = 'SUPERSEDED'
+) as e
+cross join (select ascertain.clock() as now) as c
+where ($1::text[] is null or e.state = any ($1))
+    and ($2::text is null or e.partition = $2)
+    and ($3::text is null or e.kind = $3)
+order by e.state_since desc, e.effect_id
+limit $5
+
+-- name: all_effects
+-- Effects in any state, newest state first; reads the whole table.
+select e.*, c.now
+from ascertain.effects as e
+cross join (select ascertain.clock() as now) as c
+where ($1::text[] is null or e.state = any ($1))
+    and ($2::text is null or e.partition = $2)
+    and ($3::text is null or e.kind = $3)
+    and ($4::text is null or e.task_id = $4)
+order by e.state_since desc, e.effect_id
+limit $5
+
+-- name: one_effect
+-- One effect as it stands.
+select e.*, ascertain.clock() as now from ascertain.effects as e where e.effect_id = $1
+
+-- name: proved_by
+-- The effect of this kind that a fact outside proves.
+select e.effect_id
+from ascertain.effects as e
+where e.kind = $1 and e.external_id = $2 and e.state = 'SETTLED'
+
+-- name: live_in_step
+-- The fingerprint of the live effect of a task's step.
+select e.fingerprint
+from ascertain.effects as e
+where e.task_id = $1 and e.step = $2 and e.state <> 'SUPERSEDED'

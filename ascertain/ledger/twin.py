@@ -1,0 +1,190 @@
+"""What each move does to a row: pure functions, for the twin. Every state comes from the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, Final
+
+from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence, Receipt, State
+from ascertain.ledger import write as writes
+from ascertain.ledger.decision import FOREVER, Judgement, endless
+from ascertain.machine import Move, next_state
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from ascertain.contracts.claim import ClaimRequest, Lease
+    from ascertain.ledger.write import Write
+    from ascertain.ports import EffectFilter
+
+MOVING: Final = frozenset(
+    {Judgement.CLAIM, Judgement.RESEND, Judgement.FENCE, Judgement.QUARANTINE}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the trail is told of one write; ``receipt`` is JSON."""
+
+    move: str
+    actor: str
+    evidence: Evidence
+    receipt: str | None = None
+
+
+def read(row: EffectRow, now: datetime) -> EffectRow:
+    """The row as it is read at ``now``."""
+    return row.model_copy(update={"now": now})
+
+
+def first(request: ClaimRequest, now: datetime) -> EffectRow:
+    """The row that the first claim of an effect makes."""
+    effect = request.effect
+    resend_until = None
+    if request.resend_for is not None:
+        resend_until = FOREVER if endless(request.resend_for) else now + request.resend_for
+    return EffectRow(
+        effect_id=effect.effect_id,
+        task_id=effect.task_id,
+        message_id=effect.message_id,
+        step=effect.step,
+        revision=effect.revision,
+        kind=effect.kind,
+        partition=effect.partition,
+        state=_target(None, Move.CLAIM),
+        state_since=now,
+        version=1,
+        attempt=1,
+        lease_owner=request.owner,
+        lease_version=1,
+        lease_until=now + request.lease,
+        first_sent_at=now,
+        resend_until=resend_until,
+        fingerprint=request.fingerprint,
+        frozen=request.frozen,
+        evidence=writes.CLAIMED,
+        trace_id=request.trace_id,
+        created_at=now,
+        now=now,
+    )
+
+
+def claimed(
+    row: EffectRow, judgement: Judgement, request: ClaimRequest, now: datetime
+) -> EffectRow:
+    """The row after a claim that moved it: granted, fenced or stopped by its budget."""
+    evidence, error_class = {
+        Judgement.CLAIM: (writes.CLAIMED, None),
+        Judgement.RESEND: (writes.RESENT, None),
+        Judgement.FENCE: (writes.FENCED, "fenced"),
+        Judgement.QUARANTINE: (writes.budget_used(request.budget), "budget"),
+    }[judgement]
+    moved: dict[str, Any] = {"evidence": evidence, "error_class": error_class, "retry_at": None}
+    if judgement is not Judgement.QUARANTINE:
+        moved["lease_version"] = row.lease_version + 1
+    if judgement in {Judgement.CLAIM, Judgement.RESEND}:
+        moved["attempt"] = row.attempt + 1
+        moved["lease_owner"] = request.owner
+        moved["lease_until"] = now + request.lease
+        moved["trace_id"] = row.trace_id if request.trace_id is None else request.trace_id
+    if judgement is Judgement.CLAIM:
+        moved["job_id"] = None
+    return _moved(row, Move(judgement.value), now, moved)
+
+
+def renewable(row: EffectRow, lease: Lease, extend: timedelta, now: datetime) -> bool:
+    """Whether the claim is still its owner's and, if it is a re-send's, the key protects that long."""
+    if row.state is not State.IN_FLIGHT or row.lease_version != lease.lease_version:
+        return False
+    until = row.resend_until
+    return row.evidence.rule != writes.RESENT.rule or (until is not None and now + extend <= until)
+
+
+def renewed(row: EffectRow, extend: timedelta, now: datetime) -> EffectRow:
+    """The row after its owner lengthened the claim."""
+    moved = {
+        "state": _target(row.state, Move.RENEW),
+        "version": row.version + 1,
+        "lease_until": max(row.lease_until, now + extend),
+        "last_heartbeat_at": now,
+        "now": now,
+    }
+    return row.model_copy(update=moved)
+
+
+def written(row: EffectRow, write: Write, by: str, now: datetime) -> EffectRow:
+    """The row after an outcome, a finding, a fence or a decision."""
+    settled = write.state is State.SETTLED
+    happened_at = None if write.happened_at is None else write.happened_at.astimezone(UTC)
+    moved: dict[str, Any] = {
+        "evidence": Evidence.model_validate_json(write.evidence),
+        "error_class": write.error_class,
+        "job_id": write.job_id or row.job_id,
+        "receipt": receipt_of(write.receipt) if settled else None,
+        "external_id": write.external_id if settled else None,
+        "happened_at": happened_at if settled else None,
+        "retry_at": None if write.retry_in is None else now + write.retry_in,
+    }
+    if write.move is Move.DOUBT:
+        moved["lease_until"] = min(row.lease_until, now)
+    if write.move is Move.FENCE:
+        moved["lease_version"] = row.lease_version + 1
+    if write.move is Move.TAKE:
+        moved["taken_by"] = by
+    if write.move in {Move.DENY, Move.RETRY, Move.RELEASE}:
+        moved["taken_by"] = None
+    if write.move in {Move.DENY, Move.RETRY}:
+        moved["budget_from"] = row.attempt
+    return _moved(row, write.move, now, moved)
+
+
+def event(before: EffectRow | None, after: EffectRow, told: Told, at: datetime) -> AuditEvent:
+    """One line of the trail, before it is numbered and chained."""
+    return AuditEvent(
+        effect_id=after.effect_id,
+        seq=0,
+        move=str(told.move),
+        actor=told.actor,
+        from_state=None if before is None else before.state,
+        to_state=after.state,
+        version=after.version,
+        lease_version=after.lease_version,
+        attempt=after.attempt,
+        evidence=told.evidence,
+        receipt=receipt_of(told.receipt),
+        at=at,
+        hash="",
+    )
+
+
+def receipt_of(text: str | None) -> Receipt | None:
+    """A receipt as it comes back from its JSON."""
+    return None if text is None else Receipt.model_validate_json(text)
+
+
+def fits(row: EffectRow, which: EffectFilter) -> bool:
+    """Whether a filter lets the row through."""
+    return (
+        (which.states is None or row.state in which.states)
+        and (which.partition is None or row.partition == which.partition)
+        and (which.kind is None or row.kind == which.kind)
+        and (which.task_id is None or row.task_id == which.task_id)
+    )
+
+
+def _moved(row: EffectRow, move: Move, now: datetime, changes: dict[str, Any]) -> EffectRow:
+    always = {
+        "state": _target(row.state, move),
+        "state_since": now,
+        "version": row.version + 1,
+        "now": now,
+    }
+    return row.model_copy(update={**changes, **always})
+
+
+def _target(state: State | None, move: Move) -> State:
+    target = next_state(state, move)
+    if target is None:
+        raise ValueError(f"no {move} leads on from {state}")
+    return target
