@@ -19,7 +19,8 @@ def end(transport: asyncio.BaseTransport | None, how: How) -> None:
     match how:
         case "reset":
             peer = transport.get_extra_info("socket")
-            if peer is not None and peer.fileno() >= 0:
+            # A connection that is being closed already has its FIN to send.
+            if peer is not None and not transport.is_closing():
                 peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_0)
             transport.abort()
         case "close":
