@@ -162,6 +162,15 @@ class Child:
             await asyncio.sleep(_POLL_SECONDS)
         return True
 
+    async def freeze(self) -> None:
+        """SIGSTOP it, and wait until every thread of it stands still."""
+        self.send(signal.SIGSTOP)
+        while self.exit_code is None and not self._frozen():
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def _frozen(self) -> bool:
+        return os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+
     async def stop(self, number: signal.Signals, within: timedelta) -> None:
         """Ask it to stop, and kill it if it has not after ``within``."""
         self.send(number)

@@ -64,9 +64,9 @@ class TemporalServer(Server):
         """Where a browser finds the Web UI; None without one."""
         return None if self.ui_port is None else f"http://127.0.0.1:{self.ui_port}"
 
-    def pause(self) -> None:
+    async def pause(self) -> None:
         """Freeze it with SIGSTOP: connections stay open and nothing is answered."""
-        self._running().send(signal.SIGSTOP)
+        await self._running().freeze()
 
     def resume(self) -> None:
         """Let a paused server go on."""

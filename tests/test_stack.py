@@ -184,7 +184,7 @@ async def test_a_temporal_server_in_memory_writes_no_history(temporal):
 async def test_a_paused_temporal_server_is_silent_until_it_is_resumed(server_directory):
     async with TemporalServer(server_directory, in_memory=True) as server:
         client = await Client.connect(server.address, namespace=server.namespace)
-        server.pause()
+        await server.pause()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(client.count_workflows(), 1)
         server.resume()
@@ -195,7 +195,7 @@ async def test_a_paused_temporal_server_can_be_stopped(server_directory):
     server = TemporalServer(server_directory, in_memory=True)
     await server.start()
     pid = server.pid
-    server.pause()
+    await server.pause()
     await server.stop()
     assert not alive(pid)
 
