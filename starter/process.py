@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
@@ -105,8 +105,15 @@ def _first_client_port() -> int:
 class Child:
     """One started process in a session of its own, with its output in a file."""
 
-    def __init__(
-        self, command: Sequence[str], *, log: Path, cwd: Path, account: Account | None, keep: int
+    def __init__(  # noqa: PLR0913 - each is one thing that a process is started with
+        self,
+        command: Sequence[str],
+        *,
+        log: Path,
+        cwd: Path,
+        account: Account | None = None,
+        keep: int | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """Start it.
 
@@ -116,6 +123,7 @@ class Child:
             cwd: Its working directory, and its HOME.
             account: Whom to run as.
             keep: A descriptor that it holds open as long as it, or a child of its own, lives.
+            environment: Variables besides the few that it gets anyway; nothing of ours is inherited.
         """
         uid, gid = ("-", "-") if account is None else (str(account.uid), str(account.gid))
         with log.open("ab") as output:
@@ -126,8 +134,14 @@ class Child:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=cwd,
-                env={"HOME": str(cwd), "LC_ALL": "C", "PATH": os.defpath, "TZ": "UTC"},
-                pass_fds=(keep,),
+                env={
+                    "HOME": str(cwd),
+                    "LC_ALL": "C",
+                    "PATH": os.defpath,
+                    "TZ": "UTC",
+                    **(environment or {}),
+                },
+                pass_fds=() if keep is None else (keep,),
                 start_new_session=True,  # Ctrl-C in the terminal is for us; we then stop the server
             )
 
@@ -165,7 +179,7 @@ class Child:
     async def freeze(self) -> None:
         """SIGSTOP it, and wait until every thread of it stands still."""
         self.send(signal.SIGSTOP)
-        while self.exit_code is None and not self._frozen():
+        while self.exit_code is None and not self._frozen():  # noqa: ASYNC110 - the kernel sets no Event
             await asyncio.sleep(_POLL_SECONDS)
 
     def _frozen(self) -> bool:
