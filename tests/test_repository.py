@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PINS = sorted(ROOT.glob("requirements*.txt"))
+REASON = re.compile(r"^\| (?P<package>[a-z0-9-]+) \| (?P<why>\S.{10,}\.) \|$", re.MULTILINE)
+
+
+def project() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def bare(requirement: str) -> str:
+    """The package's name without versions and extras."""
+    return re.split(r"[^A-Za-z0-9-]", requirement, maxsplit=1)[0]
+
+
+def declared() -> set[str]:
+    settings = project()
+    optional = settings["project"]["optional-dependencies"].values()
+    lists = [
+        settings["project"]["dependencies"],
+        *optional,
+        *settings["dependency-groups"].values(),
+    ]
+    return {bare(item) for listed in lists for item in listed if isinstance(item, str)}
+
+
+def pinned(path: Path) -> dict[str, str]:
+    """Package to its whole entry, continuation lines included."""
+    text = "\n".join(line for line in path.read_text().splitlines() if not line.startswith("#"))
+    entries = re.split(r"\n(?=[a-z0-9])", text)
+    return {bare(entry): entry for entry in entries}
+
+
+def imported(folder: Path) -> set[str]:
+    """The top names of all absolute imports below a folder."""
+    found = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found.add(node.module.split(".")[0])
+    return found
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory) -> zipfile.ZipFile:
+    target = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", target],
+        cwd=ROOT,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
+    (built,) = target.glob("*.whl")
+    with zipfile.ZipFile(built) as opened:
+        yield opened
+
+
+def test_the_wheel_holds_the_library_alone(wheel):
+    version = project()["project"]["version"]
+    assert {name.split("/")[0] for name in wheel.namelist()} == {
+        "ascertain",
+        f"ascertain-{version}.dist-info",
+    }
+
+
+def test_the_wheel_holds_every_file_of_the_library(wheel):
+    ours = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "ascertain").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert "ascertain/py.typed" in ours
+    assert ours <= set(wheel.namelist())
+
+
+def test_the_wheel_says_that_it_is_typed_and_under_which_licence(wheel):
+    version = project()["project"]["version"]
+    assert "ascertain/py.typed" in wheel.namelist()
+    licence = wheel.read(f"ascertain-{version}.dist-info/licenses/LICENSE").decode()
+    assert licence == (ROOT / "LICENSE").read_text()
+
+
+def test_the_library_imports_nothing_that_it_does_not_declare():
+    declared_here = {bare(item) for item in project()["project"]["dependencies"]}
+    owners = packages_distributions()
+    third_party = imported(ROOT / "ascertain") - set(sys.stdlib_module_names) - {"ascertain"}
+    application = {"activities", "drill", "starter", "workers", "workflows"}
+    undeclared = {
+        name
+        for name in third_party - application
+        if not {owner.lower().replace("_", "-") for owner in owners.get(name, [])} & declared_here
+    }
+    assert undeclared == set()
+
+
+def test_every_dependency_has_its_reason():
+    page = (ROOT / "docs" / "reference" / "dependencies.md").read_text()
+    reasons = [found["package"] for found in REASON.finditer(page)]
+    assert sorted(reasons) == sorted(declared())
+
+
+@pytest.mark.parametrize("path", PINS, ids=lambda path: path.name)
+def test_every_pin_is_exact_and_carries_hashes(path):
+    for name, entry in pinned(path).items():
+        assert re.match(rf"{name}==[^ ]+", entry), entry
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", entry), entry
+
+
+@pytest.mark.parametrize("path", PINS, ids=lambda path: path.name)
+def test_pins_name_no_place_to_download_from(path):
+    text = path.read_text()
+    assert not re.search(
+        r"://|--index|--extra-index|--find-links|file:|^-[cr] ", text, re.MULTILINE
+    )
+
+
+def test_what_is_pinned_for_users_is_what_is_tested():
+    tested = pinned(ROOT / "requirements-dev.txt")
+    assert pinned(ROOT / "requirements.txt").items() <= tested.items()
+    assert pinned(ROOT / "requirements-build.txt").items() <= tested.items()
+
+
+def test_everything_declared_is_pinned():
+    assert declared() <= set(pinned(ROOT / "requirements-dev.txt"))
+    runtime = {bare(item) for item in project()["project"]["dependencies"]}
+    assert runtime <= set(pinned(ROOT / "requirements.txt"))
+
+
+def test_run_is_executable_and_a_posix_script():
+    script = ROOT / "run"
+    assert os.access(script, os.X_OK)
+    assert script.read_text().startswith("#!/bin/sh\n")
+    subprocess.run(["sh", "-n", script], check=True, stdin=subprocess.DEVNULL)
+    assert not re.search(r"\[\[|\blocal\b|\bfunction\b|<<<|\$\{[^}]*[/^,]", script.read_text())
+
+
+def test_ci_runs_what_people_run():
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    subprocess.run(["bash", "-n", script], check=True, stdin=subprocess.DEVNULL)
+    assert re.findall(r"^bounded \d+ \./run (\w+)", script.read_text(), re.MULTILINE) == [
+        "check",
+        "test",
+    ]
