@@ -1,24 +1,20 @@
-"""A real PostgreSQL server, and for each test a migrated database of its own whose clock is the test's."""
+"""For each test a migrated database of its own, whose clock is the test's."""
 
 from __future__ import annotations
 
-import itertools
-import shutil
-import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import asyncpg
 import pytest
 
-from ascertain.ledger.migration import migrate
+from ascertain.ledger.model import ModelLedger
 from ascertain.ledger.postgres import PostgresLedger, open_ledger
+from ascertain.ports import Ledger
 from starter.postgres import EmbeddedPostgres
 
 T0 = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
-NUMBERS = itertools.count(1)
 # Both sides of a comparison then live in the same time, and no test has to sleep.
 VIRTUAL = """
 create schema drill;
@@ -26,6 +22,16 @@ create table drill.clock (at timestamptz not null);
 insert into drill.clock values ('2026-01-01 12:00:00+00');
 create or replace function ascertain.clock() returns timestamptz
 language sql volatile as 'select at from drill.clock';
+"""
+# Copying a database per test would cost more than most tests do. Triggers refuse this to everybody else.
+FORGET = """
+set session_replication_role = replica;
+delete from ascertain.effects;
+delete from ascertain.audit_events;
+delete from ascertain.gates;
+delete from ascertain.gate_requests;
+update drill.clock set at = '2026-01-01 12:00:00+00';
+set session_replication_role = origin;
 """
 
 
@@ -48,57 +54,33 @@ class Clock:
 
 
 @pytest.fixture(scope="session")
-async def postgres() -> AsyncIterator[EmbeddedPostgres]:
-    directory = Path(tempfile.mkdtemp(prefix="ascertain-", dir="/var/tmp"))  # noqa: S108  # PostgreSQL's user must reach it
-    directory.chmod(0o711)
-    try:
-        async with EmbeddedPostgres(directory) as server:
-            yield server
-    finally:
-        shutil.rmtree(directory)
-
-
-@pytest.fixture(scope="session")
-async def templates(postgres: EmbeddedPostgres) -> tuple[str, str]:
-    """A migrated database, and one with a clock that is set by hand."""
-    url = await postgres.create_database("migrated")
-    await migrate(url)
-    virtual = await postgres.create_database("virtual", template="migrated")
-    connection = await asyncpg.connect(virtual)
+async def timeless_database(postgres: EmbeddedPostgres, template: str) -> str:
+    """The address of a migrated database with a clock that is set by hand."""
+    url = await postgres.create_database("timeless", template=template)
+    connection = await asyncpg.connect(url)
     await connection.execute(VIRTUAL)
     await connection.close()
-    return "migrated", "virtual"
+    return url
 
 
 @pytest.fixture
-async def database(postgres: EmbeddedPostgres, templates: tuple[str, str]) -> AsyncIterator[str]:
-    """The address of a migrated database that tells the real time."""
-    name = f"real_{next(NUMBERS)}"
-    yield await postgres.create_database(name, template=templates[0])
-    await postgres.drop_database(name)
-
-
-@pytest.fixture
-async def timeless(postgres: EmbeddedPostgres, templates: tuple[str, str]) -> AsyncIterator[str]:
-    """The address of a migrated database whose clock stands until a test moves it."""
-    name = f"timeless_{next(NUMBERS)}"
-    yield await postgres.create_database(name, template=templates[1])
-    await postgres.drop_database(name)
-
-
-@pytest.fixture
-async def admin(timeless: str) -> AsyncIterator[asyncpg.Connection]:
-    """A person with psql on the timeless database."""
-    connection = await asyncpg.connect(timeless)
+async def admin(timeless_database: str) -> AsyncIterator[asyncpg.Connection]:
+    """A person with psql on that database, which is empty and stands at T0 again."""
+    connection = await asyncpg.connect(timeless_database)
+    await connection.execute(FORGET)
     yield connection
     await connection.close()
 
 
 @pytest.fixture
-async def clock(timeless: str) -> AsyncIterator[Clock]:
-    connection = await asyncpg.connect(timeless)
-    yield Clock(connection)
-    await connection.close()
+def timeless(admin: asyncpg.Connection, timeless_database: str) -> str:
+    """The address of that database, which is empty and stands at T0 again."""
+    return timeless_database
+
+
+@pytest.fixture
+def clock(admin: asyncpg.Connection) -> Clock:
+    return Clock(admin)
 
 
 @pytest.fixture
@@ -106,3 +88,9 @@ async def ledger(timeless: str) -> AsyncIterator[PostgresLedger]:
     opened = await open_ledger(timeless)
     yield opened
     await opened.aclose()
+
+
+@pytest.fixture(params=["store", "twin"])
+def either(request: pytest.FixtureRequest, ledger: PostgresLedger, clock: Clock) -> Ledger:
+    """The store, then its twin: what a ledger does, whichever it is."""
+    return ledger if request.param == "store" else ModelLedger(clock)

@@ -30,17 +30,8 @@ from ascertain.ledger.postgres import PostgresLedger, open_ledger
 from ascertain.ledger.write import FOUND, of_outcome
 from ascertain.machine import ACTOR, TABLE, Actor, Move
 from ascertain.ports import EffectFilter, Ledger
-from tests.ledger.conftest import T0, Clock
+from tests.ledger.conftest import FORGET, T0, Clock
 from tests.ledger.steps import effect
-
-FORGET = """
-set session_replication_role = replica;
-delete from ascertain.effects;
-delete from ascertain.audit_events;
-delete from ascertain.gates;
-delete from ascertain.gate_requests;
-set session_replication_role = origin;
-"""
 
 EFFECTS = {
     made.effect_id: made
@@ -62,7 +53,9 @@ BODIES = st.dictionaries(
     st.sampled_from(["a", "bb", "é", "zz", ""]),
     st.none()
     | st.booleans()
-    | st.sampled_from([0, -1, 2**60, 1.5, -0.0, 1e22, 1e-7, 1.0, "text", "n\x00l", [1, [None]], {}]),
+    | st.sampled_from(
+        [0, -1, 2**60, 1.5, -0.0, 1e22, 1e-7, 1.0, "text", "n\x00l", [1, [None]], {}]
+    ),
     max_size=3,
 )
 EVIDENCE = st.builds(
@@ -156,7 +149,7 @@ class Twins(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.run(self.clock.connection.execute(FORGET))
-        self.run(self.clock.set(T0))
+        self.clock.now = T0
 
     @rule(length=LENGTHS)
     def time_passes(self, length: timedelta) -> None:
@@ -198,9 +191,7 @@ class Twins(RuleBasedStateMachine):
         by=PEOPLE,
         data=st.data(),
     )
-    def decide(
-        self, effect_id: str, offset: int, move: Move, by: str, data: st.DataObject
-    ) -> None:
+    def decide(self, effect_id: str, offset: int, move: Move, by: str, data: st.DataObject) -> None:
         version = self.version(effect_id, offset)
         target = st.sampled_from(sorted(set(TABLE[move].values())))
         said = data.draw(verdicts(target))
