@@ -30,7 +30,7 @@ def canonical(value: JsonValue) -> bytes:
         InvalidTask: NaN, an infinity, an integer beyond 2**53, or text that is not valid Unicode.
     """
     try:
-        return rfc8785.dumps(value)  # type: ignore[arg-type]  # its own recursive alias of JSON
+        return rfc8785.dumps(value)
     except (rfc8785.CanonicalizationError, UnicodeEncodeError, RecursionError) as error:
         raise InvalidTask(f"the input has no canonical JSON: {error}") from error
 
