@@ -12,7 +12,7 @@ from ascertain.contracts import directive, outcome
 from ascertain.contracts.claim import Moved, Stale, Taken
 from ascertain.contracts.effect import Evidence
 from ascertain.errors import LedgerDown, PermitLost
-from ascertain.policy import directive_for, retry_wait
+from ascertain.policy import directive_for, retry_wait, says_of_effect
 from ascertain.ports import Call
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Attempt:
         except asyncio.CancelledError:
             await asyncio.shield(self._record(_cancelled()))
             raise
-        return await self._record(came_to)
+        return await self._record(says_of_effect(self.granted.row, came_to))
 
     async def _call(self) -> Outcome:
         permit = HeldPermit(
@@ -76,6 +76,8 @@ class Attempt:
             return _doubt("answer_lost", f"no answer within {limit:g} s")
         except Exception as error:  # noqa: BLE001  # whatever an adapter does not classify is doubt
             return _unclassified(error)
+        finally:
+            permit.spend()
 
     async def _record(self, came_to: Outcome) -> Directive:
         lease = self.granted.lease

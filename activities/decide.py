@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from ascertain.contracts.effect import EffectRow, Receipt
     from ascertain.contracts.finding import Finding
     from ascertain.contracts.value import JsonObject
-    from ascertain.ports import Kind
+    from ascertain.ports import Case, Kind
+
+# These two say what stands outside, so the outside is asked before they are believed.
+BELIEVED = frozenset({Action.CONFIRM, Action.DENY})
 
 
 class Decide:
@@ -51,7 +54,7 @@ class Decide:
         blocked = policy.refusal(decision.command, case.row, served.kind)
         if blocked is not None:
             return refused(decision, blocked, case.row, served.kind)
-        verdict = await self._verdict(served, decision, case.row)
+        verdict = await self._verdict(served, decision, case)
         if isinstance(verdict, str):
             return refused(decision, verdict, case.row, served.kind)
         return await self._apply(served, decision, verdict)
@@ -67,24 +70,20 @@ class Decide:
         )
         return _answer(decision, written, served.kind)
 
-    async def _verdict(self, served: Served, decision: Decision, row: EffectRow) -> Verdict | str:
-        command = decision.command
+    async def _verdict(self, served: Served, decision: Decision, case: Case) -> Verdict | str:
+        command, row = decision.command, case.row
         target = next_state(row.state, MOVE_OF[command.action])
         if target is None:
             return f"{command.action} is not possible while the effect is {row.state}"
-        evidence = _evidence(command)
-        if command.action not in {Action.CONFIRM, Action.DENY}:
-            return Verdict(target, evidence, error_class=row.error_class)
-        seen = await self._look(served, decision, row)
-        contradiction = _contradiction(command, seen)
-        if contradiction is not None and not command.override:
-            return contradiction
-        if command.action is Action.DENY:
-            return Verdict(target, evidence, error_class="denied_by_person")
-        receipt = _receipt(command, seen)
-        if receipt is None:
+        seen = await self._look(served, decision, row) if command.action in BELIEVED else None
+        objection = _objection(command, case, seen, served.kind)
+        if objection is not None and not command.override:
+            return objection
+        receipt = _receipt(command, case, seen) if command.action is Action.CONFIRM else None
+        if receipt is None and command.action is Action.CONFIRM:
             return "confirm needs a receipt with the fact's external_id: the lookup did not find it"
-        return Verdict(target, evidence, receipt=receipt)
+        error_class = "denied" if command.action is Action.DENY else row.error_class
+        return Verdict(target, _evidence(command), receipt=receipt, error_class=error_class)
 
     async def _look(
         self, served: Served, decision: Decision, row: EffectRow
@@ -99,28 +98,36 @@ class Decide:
             return error
 
 
-def _contradiction(command: Command, seen: Finding | LookupDown | None) -> str | None:
+def _objection(
+    command: Command, case: Case, seen: Finding | LookupDown | None, kind: Kind
+) -> str | None:
+    """What speaks against the command: a late answer, or what the outside says when it is asked."""
+    if case.late and command.action in {Action.DENY, Action.ABANDON}:
+        proof = case.late[-1].receipt
+        known = proof.external_id if proof is not None else "a receipt"
+        return f"a worker's answer that came too late proves it: {known}; confirm it, or retry"
     match seen:
-        case None:
-            return None
         case LookupDown():
             return f"{seen}; ask again, or repeat the command with override"
         case finding.Found() if command.action is Action.DENY:
-            return (
-                f"the outside has it as {seen.receipt.external_id}: confirm it, or repeat the denial "
-                "with override"
-            )
+            known = seen.receipt.external_id
+            return f"the outside has it as {known}: confirm it, or repeat with override"
         case finding.Absent() if command.action is Action.CONFIRM:
             return "the outside does not have it; repeat the command with override to insist"
+        case finding.Absent() if case.row.now < policy.conclusive_at(case.row, kind):
+            conclusive = policy.conclusive_at(case.row, kind)
+            return f"not visible yet; an empty lookup is conclusive from {conclusive:%H:%M:%S} UTC"
         case finding.Pending():
             return "the outside is still working on it; ask again later, or repeat with override"
         case _:
             return None
 
 
-def _receipt(command: Command, seen: Finding | LookupDown | None) -> Receipt | None:
-    """A fact that the lookup found outranks what a person typed, unless they tie one of several."""
-    return seen.receipt if isinstance(seen, finding.Found) else command.receipt
+def _receipt(command: Command, case: Case, seen: Finding | LookupDown | None) -> Receipt | None:
+    """A fact that was found outranks what a person typed, unless they tie one of several."""
+    if isinstance(seen, finding.Found):
+        return seen.receipt
+    return command.receipt or (case.late[-1].receipt if case.late else None)
 
 
 def _evidence(command: Command) -> Evidence:

@@ -69,13 +69,13 @@ async def _claim(serving: Serving, request: ClaimRequest) -> tuple[float, ClaimA
     The owner's name is unique to this call, so the ledger hands the very same claim out again, and
     only to us.
     """
+    asked_at = steady()  # of the first try: it may be the one whose lease is running
     for wait in RECORD_WAITS:
-        asked_at = steady()
         try:
             return asked_at, await serving.ledger.claim(request)
         except LedgerDown:
             await asyncio.sleep(wait)
-    return steady(), await serving.ledger.claim(request)
+    return asked_at, await serving.ledger.claim(request)
 
 
 def _request(

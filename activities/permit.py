@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,10 @@ class HeldPermit:
             msg = f"{self._lease.effect_id}: the permit ran out before the call left; nothing was sent"
             raise PermitLost(msg)
         self._used = True
+
+    def spend(self) -> None:
+        """End it with its attempt: a thread that the adapter left behind sends nothing any more."""
+        self._until = -math.inf
 
     async def renew(self) -> None:
         """Lengthen it from now on, if the claim still stands; raise PermitLost otherwise."""

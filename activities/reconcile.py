@@ -111,6 +111,8 @@ class Reconcile:
         written = await ledger.converge(row.effect_id, row.version, verdict, by)
         if isinstance(written, Taken):
             why = f"the fact {written.external_id} already proves {written.effect_id}"
+            if row.state is State.QUARANTINED:
+                return policy.directive_for(row, served.kind, why=why)
             evidence = Evidence(source="rule", rule="fact_taken", detail=why)
             other = Verdict(State.QUARANTINED, evidence, error_class="fact_taken")
             written = await ledger.converge(row.effect_id, row.version, other, by)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, assert_never
 
-from ascertain.contracts import directive, finding
+from ascertain.contracts import directive, finding, outcome
 from ascertain.contracts.claim import Verdict
 from ascertain.contracts.command import Action
 from ascertain.contracts.effect import EffectRow, Evidence, State
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ascertain.contracts.command import Command
     from ascertain.contracts.directive import Directive, Standing
     from ascertain.contracts.finding import Finding
+    from ascertain.contracts.outcome import Outcome
     from ascertain.ports import Kind
 
 NO_WAIT = timedelta(0)
@@ -203,6 +204,19 @@ def _stop(row: EffectRow, rule: str, why: str, body: dict[str, object]) -> Verdi
         return StillOpen(rule, why)
     evidence = Evidence(source="lookup", rule=rule, detail=why, body=body)  # type: ignore[arg-type]
     return Verdict(State.QUARANTINED, evidence, error_class=rule)
+
+
+def says_of_effect(row: EffectRow, came_to: Outcome) -> Outcome:
+    """What an attempt's outcome says of the effect as a whole.
+
+    A re-send is a question: that *this* call did nothing, or was turned away before its key was looked
+    at, says nothing of the earlier call whose answer is lost.
+    """
+    if row.evidence.rule != Move.RESEND or not isinstance(
+        came_to, outcome.NotDone | outcome.Refused
+    ):
+        return came_to
+    return outcome.Unknown(error_class=came_to.error_class, evidence=came_to.evidence)
 
 
 def directive_for(row: EffectRow, kind: Kind, *, slower: bool = False, why: str = "") -> Directive:

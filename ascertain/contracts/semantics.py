@@ -27,7 +27,8 @@ class Semantics(StrictValue):
     Attributes:
         idempotent_for: How long the outside honours the effect_id as key, from the *first* send; None:
             not at all.
-        key_margin: Taken off ``idempotent_for``, for clocks and queues between us and them.
+        key_margin: Taken off ``idempotent_for``, for clocks and queues between us and them; at least
+            ``in_flight_max`` is taken off.
         compares_bodies: Whether a reused key with another body is told apart.
         lookup: How it can be asked; None: it cannot.
         lag: How late a fact can become visible to the lookup.
@@ -52,7 +53,9 @@ class Semantics(StrictValue):
             return timedelta.max
         if self.idempotent_for is None:
             return None
-        return max(self.idempotent_for - self.key_margin, timedelta(0))
+        # What is sent at the last moment must still meet its key when it takes effect.
+        margin = max(self.key_margin, self.in_flight_max)
+        return max(self.idempotent_for - margin, timedelta(0))
 
 
 class Policy(StrictValue):

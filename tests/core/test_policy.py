@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ascertain import policy
-from ascertain.contracts import directive, finding
+from ascertain.contracts import directive, finding, outcome
 from ascertain.contracts.claim import Verdict
 from ascertain.contracts.command import Action, Command
-from ascertain.contracts.effect import Receipt, State
+from ascertain.contracts.effect import Evidence, Receipt, State
 from ascertain.contracts.semantics import LookupBy, Policy
 from tests.core.rows import T0, kind, row, second
 
@@ -227,3 +227,33 @@ def test_a_harmless_effect_may_always_be_sent_again():
 def test_the_margin_is_taken_off_the_life_of_a_key():
     served = kind(lookup=LookupBy.KEY, idempotent_for=timedelta(hours=24))
     assert served.semantics.resend_for == timedelta(hours=23, minutes=55)
+
+
+NOTHING = Evidence(source="phase", rule="refused", detail="no byte left")
+
+
+@pytest.mark.parametrize(
+    "came_to",
+    [
+        outcome.NotDone(error_class="connect", evidence=NOTHING),
+        outcome.Refused(error_class="unauthorised", evidence=NOTHING),
+    ],
+)
+def test_a_resend_that_did_nothing_says_nothing_of_the_first_send(came_to):
+    asked = row(State.IN_FLIGHT, evidence=Evidence(source="rule", rule="resend"))
+    first = row(State.IN_FLIGHT, evidence=Evidence(source="rule", rule="claim"))
+    assert isinstance(policy.says_of_effect(asked, came_to), outcome.Unknown)
+    assert policy.says_of_effect(first, came_to) is came_to
+
+
+def test_a_resend_that_settles_settles():
+    asked = row(State.IN_FLIGHT, evidence=Evidence(source="rule", rule="resend"))
+    settled = outcome.Settled(receipt=RECEIPT, evidence=NOTHING)
+    assert policy.says_of_effect(asked, settled) is settled
+
+
+def test_a_key_protects_only_what_can_still_meet_it_when_it_lands():
+    served = kind(
+        lookup=None, idempotent_for=second(100), key_margin=second(1), in_flight_max=second(30)
+    )
+    assert served.semantics.resend_for == second(70)
