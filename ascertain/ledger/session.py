@@ -42,6 +42,8 @@ _SETTINGS: Final = {
     "timezone": "UTC",
     "jit": "off",
 }
+# How long after the server should have given up a statement it counts as hanging.
+_GRACE_S: Final = 1
 
 
 def place(url: str) -> str:
@@ -110,8 +112,12 @@ class Session:
                 min_size=1,
                 max_size=connections,
                 timeout=timeout_s,
-                command_timeout=command_timeout_s,
-                server_settings=_SETTINGS,
+                command_timeout=command_timeout_s + _GRACE_S,
+                server_settings={
+                    **_SETTINGS,
+                    # The server gives up first: no claim is granted to a caller who has gone.
+                    "statement_timeout": f"{command_timeout_s * 1000:.0f}",
+                },
                 init=_commit_durably,
                 reset=_leave_as_is,
             )

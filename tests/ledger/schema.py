@@ -1,4 +1,7 @@
-"""The ledger's schema as text, to compare: ``python -m tests.ledger.schema URL > tests/ledger/schema.txt``."""
+"""The ledger's schema as text, to compare.
+
+After a new migration: ``python -m tests.ledger.schema URL > tests/ledger/schema.txt``, and review it.
+"""
 
 from __future__ import annotations
 

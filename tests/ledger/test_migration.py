@@ -16,6 +16,7 @@ from ascertain.ledger.migration import Kind, Migration, check, migrate, migratio
 from ascertain.ledger.postgres import open_ledger
 from starter.postgres import EmbeddedPostgres
 from tests.ledger.schema import describe
+from tests.ledger.steps import granted, moved, settled
 
 NUMBERS = count(1)
 ALL = [known.name for known in migrations()]
@@ -106,8 +107,6 @@ async def test_the_migrated_schema_is_the_one_that_was_reviewed(database: str) -
 
 
 async def test_the_previous_release_works_on_a_schema_with_one_more_column(database: str) -> None:
-    from tests.ledger.steps import granted, moved, settled
-
     ledger = await open_ledger(database)
     try:
         await granted(ledger, "1")

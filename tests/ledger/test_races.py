@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import asyncpg
 import pytest
@@ -81,8 +82,6 @@ async def test_of_many_next_claims_one_is_granted(crowded: PostgresLedger) -> No
 
 
 async def test_of_many_resends_one_is_granted(crowded: PostgresLedger) -> None:
-    from datetime import timedelta
-
     await crowded.record(await granted(crowded, resend_for=timedelta.max), unknown())
     asked = [request(owner=f"w/{owner}", resend=True) for owner in range(CROWD)]
     answers = await asyncio.gather(*map(crowded.claim, asked))

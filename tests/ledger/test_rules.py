@@ -9,7 +9,7 @@ import pytest
 
 from ascertain.contracts.claim import Moved, Stale, Taken
 from ascertain.contracts.effect import TERMINAL, State
-from ascertain.ledger.postgres import PostgresLedger
+from ascertain.ledger.postgres import PostgresLedger, open_ledger
 from ascertain.machine import Move, legal_pairs
 from ascertain.ports import Ledger
 from tests.ledger.conftest import Clock
@@ -17,6 +17,7 @@ from tests.ledger.steps import (
     LEASE,
     PERSON,
     accepted,
+    effect,
     granted,
     in_state,
     moved,
@@ -55,17 +56,25 @@ async def test_the_database_allows_exactly_the_moves_of_the_machine(
         "set session_replication_role = origin"
     )
     for end in State:
-        transaction = admin.transaction()
-        await transaction.start()
-        try:
-            await admin.execute(MOVE, end)
+        refused = await refusal(admin, end)
+        assert refused in {None, "effects_move"}
+        if refused is None:
             allowed.add((start, end))
-        except REFUSED as error:
-            assert error.constraint_name == "effects_move", error
-        finally:
-            await transaction.rollback()
     renewal = {(State.IN_FLIGHT, State.IN_FLIGHT)} if start is State.IN_FLIGHT else set()
     assert allowed == {pair for pair in legal_pairs() if pair[0] is start} | renewal
+
+
+async def refusal(admin: asyncpg.Connection, end: State) -> str | None:
+    """The constraint that refuses the move to a state; None if it is allowed. Nothing is kept."""
+    transaction = admin.transaction()
+    await transaction.start()
+    try:
+        await admin.execute(MOVE, end)
+    except REFUSED as error:
+        return error.constraint_name
+    finally:
+        await transaction.rollback()
+    return None
 
 
 async def test_the_database_knows_exactly_the_states_of_the_contract(
@@ -89,8 +98,10 @@ async def test_the_database_knows_exactly_the_states_of_the_contract(
         ),
         (
             State.UNKNOWN,
-            "state = 'SETTLED', version = version + 1, evidence_version = version + 1, "
-            "receipt = '{}', external_id = 'x'",
+            (
+                "state = 'SETTLED', version = version + 1, evidence_version = version + 1, "
+                "receipt = '{}', external_id = 'x'"
+            ),
             "effects_settled_has_receipt",
         ),
         (State.UNKNOWN, "error_class = 'x'", "effects_move"),
@@ -117,32 +128,42 @@ async def test_the_database_knows_exactly_the_states_of_the_contract(
         ),
         (
             State.CLEAR,
-            "state = 'QUARANTINED', version = version + 1, evidence_version = version + 1, "
-            "lease_version = 0",
+            (
+                "state = 'QUARANTINED', version = version + 1, evidence_version = version + 1, "
+                "lease_version = 0"
+            ),
             "effects_move",
         ),
         (
             State.CLEAR,
-            "state = 'QUARANTINED', version = version + 1, evidence_version = version + 1, "
-            "attempt = 0",
+            (
+                "state = 'QUARANTINED', version = version + 1, evidence_version = version + 1, "
+                "attempt = 0"
+            ),
             "effects_move",
         ),
         (
             State.CLEAR,
-            "state = 'IN_FLIGHT', version = version + 1, evidence_version = version + 1, "
-            "attempt = attempt + 1",
+            (
+                "state = 'IN_FLIGHT', version = version + 1, evidence_version = version + 1, "
+                "attempt = attempt + 1"
+            ),
             "effects_move",
         ),
         (
             State.CLEAR,
-            "state = 'IN_FLIGHT', version = version + 1, evidence_version = version + 1, "
-            "lease_version = lease_version + 1",
+            (
+                "state = 'IN_FLIGHT', version = version + 1, evidence_version = version + 1, "
+                "lease_version = lease_version + 1"
+            ),
             "effects_move",
         ),
         (
             State.UNKNOWN,
-            "state = 'IN_FLIGHT', version = version + 1, evidence_version = version + 1, "
-            "attempt = attempt + 1, lease_version = lease_version + 1",
+            (
+                "state = 'IN_FLIGHT', version = version + 1, evidence_version = version + 1, "
+                "attempt = attempt + 1, lease_version = lease_version + 1"
+            ),
             "effects_move",
         ),
         (
@@ -166,7 +187,7 @@ async def test_a_manual_update_that_breaks_a_rule_is_refused(
 ) -> None:
     before = await in_state(ledger, state)
     with pytest.raises(REFUSED) as caught:
-        await admin.execute(f"update ascertain.effects set {change}")
+        await admin.execute(f"update ascertain.effects set {change}")  # noqa: S608  # ours
     assert caught.value.constraint_name == constraint
     assert await standing(ledger) == before
 
@@ -190,7 +211,7 @@ async def test_a_terminal_row_never_changes(
 ) -> None:
     before = await in_state(ledger, state)
     with pytest.raises(REFUSED, match="is final"):
-        await admin.execute(f"update ascertain.effects set {change}")
+        await admin.execute(f"update ascertain.effects set {change}")  # noqa: S608  # ours
     assert await standing(ledger) == before
 
 
@@ -216,7 +237,7 @@ async def test_what_was_claimed_never_changes(
 ) -> None:
     await in_state(ledger, State.IN_FLIGHT)
     with pytest.raises(REFUSED, match="never changes"):
-        await admin.execute(f"update ascertain.effects set version = version + 1, {change}")
+        await admin.execute(f"update ascertain.effects set version = version + 1, {change}")  # noqa: S608  # ours
 
 
 @pytest.mark.parametrize("statement", ["delete from", "truncate"])
@@ -279,8 +300,6 @@ async def test_a_fact_that_is_taken_settles_by_no_other_way_either(either: Ledge
 
 
 async def test_the_same_fact_of_another_kind_is_another_fact(either: Ledger) -> None:
-    from tests.ledger.steps import effect
-
     await in_state(either, State.SETTLED, "1")
     lease = await granted(either, "2", effect=effect("2", kind="toy.other"))
     assert isinstance(await either.record(lease, settled("fact-1")), Moved)
@@ -339,8 +358,6 @@ async def test_confirming_needs_a_receipt(either: Ledger) -> None:
 async def test_what_is_open_survives_a_restart_of_the_worker(
     timeless: str, ledger: PostgresLedger, state: State
 ) -> None:
-    from ascertain.ledger.postgres import open_ledger
-
     before = await in_state(ledger, state)
     await ledger.aclose()
     again = await open_ledger(timeless)
