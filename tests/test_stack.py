@@ -63,7 +63,7 @@ async def run_sql(url: str, statement: str) -> list[asyncpg.Record]:
 def parent(server_directory):
     """A process that starts both servers, says their numbers, and then waits to be killed."""
     program = """
-import asyncio, sys
+import asyncio, signal, sys
 from pathlib import Path
 from starter.postgres import EmbeddedPostgres
 from starter.temporal import TemporalServer
@@ -74,6 +74,8 @@ async def main():
         print(one.pid, two.pid, flush=True)
         await asyncio.Event().wait()
 
+# As in a terminal: a shell starts its background jobs deaf to Ctrl-C, and this run may be one.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 asyncio.run(main())
 """
     server_directory.chmod(0o711)
