@@ -10,6 +10,7 @@ import sys
 from contextlib import closing
 from datetime import timedelta
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from socket import socket
 
@@ -49,6 +50,10 @@ def working_in(directory: Path) -> set[int]:
         if place.is_relative_to(directory) and alive(int(entry.name)):
             found.add(int(entry.name))
     return found
+
+
+def command_of(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
 
 
 async def run_sql(url: str, statement: str) -> list[asyncpg.Record]:
@@ -193,7 +198,8 @@ async def test_a_paused_temporal_server_is_silent_until_it_is_resumed(server_dir
         assert (await asyncio.wait_for(client.count_workflows(), 20)).count == 0
 
 
-async def test_a_paused_temporal_server_can_be_stopped(server_directory):
+async def test_a_paused_temporal_server_can_be_stopped(server_directory, monkeypatch):
+    monkeypatch.setattr("starter.server._STOP_WITHIN", timedelta(hours=1))  # before it is killed
     server = TemporalServer(server_directory, in_memory=True)
     await server.start()
     pid = server.pid
@@ -210,6 +216,19 @@ async def test_the_web_ui_is_served_where_it_was_asked_for(server_directory, fre
         assert b" 200 " in await asyncio.wait_for(reader.readline(), 20)
         writer.close()
         await writer.wait_closed()
+
+
+async def test_a_temporal_server_with_a_file_syncs_each_commit(server_directory):
+    async with TemporalServer(server_directory) as server:
+        command = command_of(server.pid)
+    pragmas = [after for word, after in pairwise(command) if word == "--sqlite-pragma"]
+    assert "synchronous=full" in pragmas
+
+
+@pytest.mark.parametrize("kind", [EmbeddedPostgres, TemporalServer])
+async def test_a_terminals_ctrl_c_does_not_reach_a_server(kind, server_directory):
+    async with kind(server_directory) as server:
+        assert os.getpgid(server.pid) == server.pid
 
 
 @pytest.mark.parametrize("kind", [EmbeddedPostgres, TemporalServer])
