@@ -8,7 +8,16 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
-from ascertain.testing.knob import Answer, Dedupe, JobKnobs, Knobs, RateLimit, Rule, SubmitKnobs
+from ascertain.testing.knob import (
+    Answer,
+    Dedupe,
+    Drop,
+    JobKnobs,
+    Knobs,
+    RateLimit,
+    Rule,
+    SubmitKnobs,
+)
 from ascertain.testing.outside import Outside
 
 
@@ -74,6 +83,25 @@ async def test_the_rule_of_a_key_comes_before_that_of_a_reference_and_the_genera
     assert await submit(http, "k-2", "inv-2") == 500
 
 
+async def test_a_rule_of_a_key_and_a_reference_needs_both(
+    outside: Outside, http: httpx.AsyncClient
+) -> None:
+    outside.rules.add(Rule(key="k-1", reference="inv-1", submit=answering(503)))
+
+    assert await submit(http, "k-1", "inv-2") == 201
+    assert await submit(http, "k-2", "inv-1") == 201
+    assert await submit(http, "k-1", "inv-1") == 503
+
+
+async def test_a_used_up_rule_behind_a_standing_one_is_not_used_again(
+    outside: Outside, http: httpx.AsyncClient
+) -> None:
+    outside.rules.add(Rule(attempt=9, submit=answering(500)))
+    outside.rules.add(Rule(times=1, submit=answering(503)))
+
+    assert [await submit(http, "k-1") for _ in range(3)] == [503, 201, 201]
+
+
 async def test_a_rule_that_sets_one_part_leaves_the_other_parts(
     outside: Outside, http: httpx.AsyncClient
 ) -> None:
@@ -95,7 +123,8 @@ async def test_a_used_up_rule_does_not_hide_the_one_behind_it(
 async def test_more_than_the_rate_is_told_to_slow_down_and_does_nothing(
     outside: Outside, http: httpx.AsyncClient
 ) -> None:
-    outside.rules.knobs = Knobs(rate_limit=RateLimit(per_second=0, retry_after="-5"))
+    limit = RateLimit(per_second=0, retry_after="-5")
+    outside.rules.knobs = Knobs(rate_limit=limit, submit=SubmitKnobs(reply=Drop()))
     reply = await http.post("/facts", json={"reference": "inv-1"})
 
     assert (reply.status_code, reply.headers["Retry-After"]) == (429, "-5")

@@ -173,6 +173,28 @@ async def test_a_delayed_reply_arrives_whole(proxy: FaultProxy, client: Client) 
     assert proxy.injected == {"delay": 1}
 
 
+async def test_a_delayed_request_has_not_arrived_yet(
+    store: Store, proxy: FaultProxy, client: Client
+) -> None:
+    proxy.inject(Delay(request_s=3600))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(client.say("one"), 0.2)
+
+    assert store.lines == []
+
+
+async def test_a_delayed_reply_leaves_the_work_done(
+    store: Store, proxy: FaultProxy, client: Client
+) -> None:
+    proxy.inject(Delay(reply_s=3600))
+    late = asyncio.create_task(client.say("one"))
+    await proxy.wait_injected("delay")
+
+    assert store.lines == [b"one"]
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(late, 0.1)
+
+
 async def test_the_callback_runs_after_the_work(
     store: Store, proxy: FaultProxy, client: Client
 ) -> None:
@@ -203,6 +225,30 @@ async def test_all_replies_can_be_dropped_and_the_work_goes_on(
     other.writer.transport.abort()
     client.writer.transport.abort()
     await asyncio.gather(silent, return_exceptions=True)
+
+
+async def test_a_reply_that_is_on_its_way_is_dropped_too() -> None:
+    got, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        got.set()
+        await may_answer.wait()
+        writer.write(b"250 kept\n")
+        await reader.read()
+
+    async with (
+        raw_target(serve) as target,
+        FaultProxy("127.0.0.1", target.port, protocol="bytes") as proxy,
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+        writer.write(b"one\n")
+        await got.wait()
+        await proxy.drop_replies("close")
+        may_answer.set()
+
+        assert await reader.read() == b""
+        writer.transport.abort()
 
 
 async def test_a_cut_resets_what_is_open_and_lets_new_connections_in(

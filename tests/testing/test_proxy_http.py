@@ -349,6 +349,7 @@ async def test_many_clients_at_once_keep_their_own_replies(
 async def test_commands_hold_for_everything_until_healed(
     outside: Outside, proxy: FaultProxy, client: httpx.AsyncClient
 ) -> None:
+    proxy.inject(DropRequest())
     await proxy.drop_replies("reset")
     with pytest.raises(httpx.ReadError):
         await pay(client)
