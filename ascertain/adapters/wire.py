@@ -12,6 +12,7 @@ import hashlib
 import zlib
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, cast
 
 import httpx
@@ -38,7 +39,7 @@ _DEFAULT_HEADERS: Final[Mapping[str, str]] = {
 _ANY_ZLIB: Final = zlib.MAX_WBITS | 32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Exchange:
     """What one wire request came to.
 
@@ -71,6 +72,10 @@ class Exchange:
 
     def json(self) -> JsonValue:
         """The body as JSON; None if it is none, or was truncated."""
+        return self._parsed
+
+    @cached_property
+    def _parsed(self) -> JsonValue:
         if self.truncated:
             return None
         try:

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ascertain.adapters.wire import Wire
+from ascertain.testing.outside import Outside
+from tests.adapters.notes import adapter_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from ascertain.adapters.declared import DeclaredAdapter
 
 
 @pytest.fixture
@@ -17,6 +21,18 @@ async def wire() -> AsyncIterator[Wire]:
     wire = Wire()
     yield wire
     await wire.aclose()
+
+
+@pytest.fixture
+async def outside() -> AsyncIterator[Outside]:
+    async with Outside() as outside:
+        yield outside
+
+
+@pytest.fixture
+async def adapter(outside: Outside) -> AsyncIterator[DeclaredAdapter]:
+    async with adapter_for(outside) as adapter:
+        yield adapter
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,136 @@
+"""What a deployment file says of an HTTP outside, as a whole.
+
+Every part is strict: a misspelt field, an unknown reference and a proof that proves nothing are refused when
+the deployment is read, not when the first effect is in doubt.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+
+from pydantic import Field, ValidationError, model_validator
+
+from ascertain.adapters.answer_form import AcceptedForm, AnswerRule, ProofForm
+from ascertain.adapters.frozen import HeaderForm
+from ascertain.adapters.place import Place
+from ascertain.adapters.question_form import LookupForm, QuestionForm
+from ascertain.adapters.request_form import HeaderName, RequestForm, WriteForm
+from ascertain.adapters.template import ABOUT_EFFECT
+from ascertain.adapters.throttle import Throttle
+from ascertain.adapters.wire import WireSettings
+from ascertain.contracts.value import StrictValue
+from ascertain.errors import InvalidSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import JsonValue
+
+# A host is never written by a task: whatever follows it must begin with one of these.
+_ORIGIN: Final = re.compile(r"https?://[^/?#{}@\s]+(?P<rest>[/?].*)?")
+
+
+class WireForm(StrictValue):
+    """Limits of the HTTP layer; see ``ascertain.adapters.wire``."""
+
+    connections: Annotated[int, Field(ge=1)] = 100
+    connect: timedelta = timedelta(seconds=3)
+    keep_alive: timedelta = timedelta(seconds=15)
+    max_body_bytes: Annotated[int, Field(ge=1)] = 1 << 20
+    ca_file: Path | None = None
+
+    def settings(self) -> WireSettings:
+        """As the wire takes them."""
+        return WireSettings(**self.model_dump())
+
+
+class Declaration(StrictValue):
+    """Everything about one kind.
+
+    Attributes:
+        headers: Sent with every request, lookups included.
+        answers: What particular answers mean.
+        reason: Where an answer says why; the first that is there.
+        job: Asked instead of ``lookup`` while the outside's own id of accepted work is known.
+        timeout: Budget of the one request; ``max_duration`` follows from it.
+    """
+
+    base_url: str = ""
+    headers: dict[HeaderName, HeaderForm] = Field(default_factory=dict)
+    request: WriteForm
+    proof: ProofForm
+    accepted: AcceptedForm | None = None
+    answers: tuple[AnswerRule, ...] = ()
+    reason: tuple[Place, ...] = ()
+    lookup: LookupForm | None = None
+    job: QuestionForm | None = None
+    timeout: timedelta = timedelta(seconds=4.5)
+    throttle: Throttle = Throttle()
+    wire: WireForm = WireForm()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Declaration:
+        for name, form in (("request", self.request), ("lookup", self.lookup), ("job", self.job)):
+            if form is not None:
+                self._check_address(name, form)
+        if self.job is not None and self.lookup is None:
+            raise ValueError(
+                "job: needs a lookup, because a lost answer leaves no job id to ask for"
+            )
+        unknown = self.request.roots() - ABOUT_EFFECT
+        if unknown:
+            raise ValueError(f"request: {{{min(unknown)}}} is known to lookups only")
+        if self.lookup is not None and "job_id" in self.lookup.roots():
+            raise ValueError("lookup: {job_id} is known to job only")
+        return self
+
+    def _check_address(self, name: str, form: RequestForm) -> None:
+        first = form.url.parts[0]
+        start = first if isinstance(first, str) else ""
+        whole = self.base_url.rstrip("/") + start if start.startswith("/") else start
+        origin = _ORIGIN.fullmatch(whole)
+        if origin is None or (origin["rest"] is None and form.url.references):
+            raise ValueError(
+                f"{name}.url: must begin with http(s)://host, without credentials and without a reference "
+                "in the host, or with / below base_url"
+            )
+        if "#" in whole:
+            raise ValueError(f"{name}.url: a fragment is never sent")
+
+    def address(self, form: RequestForm, scope: Mapping[str, JsonValue]) -> str:
+        """The absolute address of a request, without ``params``."""
+        url = form.url.text(scope, in_address=True)
+        return self.base_url.rstrip("/") + url if url.startswith("/") else url
+
+    def needs_time(self) -> bool:
+        """Whether a lookup refers to the time of the first send."""
+        forms = [form for form in (self.lookup, self.job) if form is not None]
+        return any({"since", "since_unix"} & form.roots() for form in forms)
+
+
+Model = TypeVar("Model", bound=StrictValue)
+
+
+def read(model: type[Model], kind: str, options: Mapping[str, JsonValue]) -> Model:
+    """The options of one kind as a model.
+
+    Raises:
+        InvalidSettings: Names the key in the deployment file, and what is wrong with it.
+    """
+    try:
+        return model.model_validate(dict(options))
+    except ValidationError as error:
+        faults = error.errors(include_input=False, include_url=False)
+        words = "; ".join(f"{_key(kind, f['loc'])}: {_said(f['msg'])}" for f in faults)
+        raise InvalidSettings(words) from None
+
+
+def _key(kind: str, place: tuple[int | str, ...]) -> str:
+    return ".".join([f'kinds."{kind}".options', *(str(step) for step in place if step != "[key]")])
+
+
+def _said(message: str) -> str:
+    return message.removeprefix("Value error, ")
