@@ -1,0 +1,96 @@
+"""What a person can safely do next about a task, each with the exact command. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ascertain.contracts.command import Action
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ascertain.cli.known import Known
+
+# What the status calls waiting for a closed gate.
+HELD: Final = "held"
+
+# With the question first, for it can do no harm, and giving up last.
+ORDER: Final = (
+    Action.TAKE,
+    Action.RETRY,
+    Action.CONFIRM,
+    Action.DENY,
+    Action.RELEASE,
+    Action.ABANDON,
+)
+
+MEANING: Final[Mapping[Action, str]] = {
+    Action.TAKE: "It is yours: automation neither does nor decides anything until you release it.",
+    Action.RETRY: (
+        "Ask the outside, then go on by the rules. The right choice if you do not know either."
+    ),
+    Action.CONFIRM: (
+        "You know that it exists, and have its id. The outside is asked first, and must not contradict."
+    ),
+    Action.DENY: (
+        "You know that it does not exist. The outside is asked first; then it is done again."
+    ),
+    Action.RELEASE: "Hand it back to automation, which begins by asking.",
+    Action.ABANDON: "Give it up: the task ends without it. What exists outside stays there.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One thing that may be done now.
+
+    Attributes:
+        command: Ready to be pasted; words in capitals are to be filled in.
+        action: The takeover action that it is, if it is one.
+    """
+
+    command: str
+    meaning: str
+    action: Action | None = None
+
+
+def safe_next(known: Known, program: str = "ascertain") -> tuple[Advice, ...]:
+    """What is safe now; empty if there is nothing to do.
+
+    Args:
+        known: The task.
+        program: How the reader calls the command.
+    """
+    if known.running:
+        return tuple(_while_running(known, program))
+    if known.orphaned:
+        why = "Nobody pursues this task any more. Submit the same task again: it begins by asking."
+        return (Advice(f"{program} submit FILE", why),)
+    return ()
+
+
+def _while_running(known: Known, program: str) -> Iterable[Advice]:
+    status = known.status
+    if status is None:
+        why = "No worker answers, so the task stands still and no command is applied. Start one."
+        yield Advice(f"{program} worker", why)
+        return
+    opened = status.open
+    if opened is None:
+        return
+    if opened.doing == HELD:
+        why = "Open the gate again, once the reason for the pause is gone."
+        yield Advice(f"{program} resume {shlex.quote(status.partition)}", why)
+    if opened.standing is None:
+        return
+    task = shlex.quote(known.task_id)
+    yield Advice(f"{program} reconcile {task}", "Ask the outside now instead of later.")
+    allowed = set(opened.standing.safe_next)
+    for action in (action for action in ORDER if action.value in allowed):
+        which = f"--effect {opened.effect_id} --version {opened.standing.version}"
+        if action is Action.CONFIRM:
+            which += " --external-id ID"
+        command = f'{program} takeover {task} {action} {which} --reason "WHY"'
+        yield Advice(command, MEANING[action], action)

@@ -1,0 +1,239 @@
+"""``ascertain doctor``: look at every part of a deployment, and never print a secret."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import (
+    DescribeNamespaceRequest,
+    DescribeTaskQueueRequest,
+    GetSystemInfoRequest,
+)
+from temporalio.service import RPCError
+
+from ascertain.cli import output, place, wording
+from ascertain.client import RPC_TIMEOUT, answered
+from ascertain.contracts import names
+from ascertain.errors import AscertainError, InvalidSettings, SetupError
+from ascertain.ledger import migration
+from ascertain.ledger.session import place as address
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+    from temporalio.client import Client as TemporalClient
+
+    from ascertain.cli.place import Place
+    from ascertain.settings import KindSettings
+
+Verdict = Literal["ok", "warning", "failed", "skipped"]
+
+_OLDEST_PYTHON: Final = (3, 11)
+_ATTRIBUTES: Final = (*names.KEYWORD_ATTRIBUTES, *names.DATETIME_ATTRIBUTES)
+_NAMED: Final = "secret:"  # what stands before a secret's name in options
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What one look came to.
+
+    Attributes:
+        advice: What to do about it, where something is to be done.
+        exit_code: Of the command, if this is the first that failed.
+    """
+
+    part: str
+    verdict: Verdict
+    detail: str
+    advice: str = ""
+    exit_code: int = 0
+
+    def document(self) -> dict[str, object]:
+        """As one JSON object."""
+        return {
+            "part": self.part,
+            "verdict": self.verdict,
+            "detail": self.detail,
+            "advice": self.advice or None,
+        }
+
+
+async def doctor(config: Path | None, *, as_json: bool) -> int:
+    """Print every check.
+
+    Returns:
+        0, or the exit code of the first check that failed.
+    """
+    found: list[Check] = []
+    async for check in _checks(config):
+        found.append(check)
+        if not as_json:
+            _print(check)
+    if as_json:
+        output.document({"checks": [check.document() for check in found]})
+    return next((check.exit_code for check in found if check.verdict == "failed"), 0)
+
+
+def _print(check: Check) -> None:
+    output.line(f"{check.verdict:<9}{check.part}: {wording.plain(check.detail)}")
+    if check.advice:
+        output.line(f"{'':<9}  {wording.plain(check.advice)}")
+    output.flush()
+
+
+async def _checks(config: Path | None) -> AsyncIterator[Check]:
+    yield _python()
+    try:
+        where = place.find(config)
+    except AscertainError as error:
+        yield _failed("settings", error)
+        return
+    kinds = ", ".join(sorted(where.settings.kinds)) or "none"
+    yield Check("settings", "ok", f"kinds of effect: {kinds}")
+    async for check in _temporal(where):
+        yield check
+    yield await _ledger(where)
+    for name, chosen in where.settings.kinds.items():
+        yield await _adapter(name, chosen, where)
+        for check in _secrets(name, chosen):
+            yield check
+
+
+def _python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info[:2] >= _OLDEST_PYTHON:
+        return Check("python", "ok", version)
+    return Check("python", "failed", version, "install Python 3.11 or newer", SetupError.exit_code)
+
+
+async def _temporal(where: Place) -> AsyncIterator[Check]:
+    try:
+        client = (await where.client()).temporal
+        with answered(f"look at namespace {client.namespace}"):
+            info = await client.workflow_service.get_system_info(
+                GetSystemInfoRequest(), timeout=RPC_TIMEOUT
+            )
+            await client.workflow_service.describe_namespace(
+                DescribeNamespaceRequest(namespace=client.namespace), timeout=RPC_TIMEOUT
+            )
+    except AscertainError as error:
+        yield _failed("temporal", error)
+        return
+    at = client.service_client.config.target_host
+    whose = " (the development stack)" if where.stack is not None else ""
+    yield Check(
+        "temporal",
+        "ok",
+        f"server {info.server_version} at {at}{whose}, namespace {client.namespace}",
+    )
+    yield await _attributes(client)
+    yield await _pollers(client, where.settings.task_queue)
+
+
+async def _attributes(client: TemporalClient) -> Check:
+    request = ListSearchAttributesRequest(namespace=client.namespace)
+    try:
+        present = await client.operator_service.list_search_attributes(request, timeout=RPC_TIMEOUT)
+    except RPCError as error:
+        return Check(
+            "search attributes",
+            "skipped",
+            f"the server does not let us list them ({error.message})",
+            f"see that these are there: {', '.join(_ATTRIBUTES)}",
+        )
+    missing = [name for name in _ATTRIBUTES if name not in present.custom_attributes]
+    if not missing:
+        return Check("search attributes", "ok", ", ".join(_ATTRIBUTES))
+    return Check(
+        "search attributes",
+        "failed",
+        f"not registered: {', '.join(missing)}",
+        "start a worker, which registers them or says how",
+        SetupError.exit_code,
+    )
+
+
+async def _pollers(client: TemporalClient, queue: str) -> Check:
+    request = DescribeTaskQueueRequest(
+        namespace=client.namespace,
+        task_queue=TaskQueue(name=queue),
+        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+    )
+    try:
+        found = await client.workflow_service.describe_task_queue(request, timeout=RPC_TIMEOUT)
+    except RPCError as error:
+        return Check("worker", "skipped", f"the server does not say who polls ({error.message})")
+    who = ", ".join(sorted({poller.identity for poller in found.pollers}))
+    if who:
+        return Check("worker", "ok", f"task queue {queue} is served by {who}")
+    return Check(
+        "worker",
+        "warning",
+        f"nobody serves task queue {queue}, so tasks stand still",
+        "start one with `ascertain worker`",
+    )
+
+
+async def _ledger(where: Place) -> Check:
+    try:
+        url = where.settings.ledger_url
+        await migration.check(url)
+    except AscertainError as error:
+        return _failed("ledger", error)
+    return Check("ledger", "ok", f"{address(url)} has the schema of this release")
+
+
+async def _adapter(name: str, chosen: KindSettings, where: Place) -> Check:
+    part = f"kind {name}"
+    if find_spec("workers") is None:
+        return Check(
+            part, "skipped", "the application is not installed here, so no adapter is loaded"
+        )
+    settings = where.settings.model_copy(update={"kinds": {name: chosen}})
+    secrets = import_module("workers.secret").ProcessSecrets()
+    try:
+        kind = import_module("workers.registry").build_kinds(settings, secrets)[name]
+        await kind.adapter.aclose()
+    except AscertainError as error:
+        return _failed(part, error)
+    except Exception as error:  # noqa: BLE001 - an adapter of somebody else may raise anything
+        what = f"the adapter {chosen.adapter} raised {type(error).__qualname__} when it was built"
+        return _failed(part, InvalidSettings(what))
+    return Check(part, "ok", f"adapter {chosen.adapter}")
+
+
+def _secrets(name: str, chosen: KindSettings) -> Iterator[Check]:
+    if find_spec("workers") is None:
+        return
+    secrets = import_module("workers.secret").ProcessSecrets()
+    for secret in sorted(set(_named_secrets(chosen.options))):
+        part = f"secret {secret}"
+        try:
+            secrets.reveal(secret)
+        except AscertainError as error:
+            yield _failed(part, error)
+        else:
+            yield Check(part, "ok", f"is here, for kind {name}")
+
+
+def _named_secrets(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, str) and value.startswith(_NAMED):
+        yield value.removeprefix(_NAMED)
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _named_secrets(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _named_secrets(inner)
+
+
+def _failed(part: str, error: AscertainError) -> Check:
+    return Check(part, "failed", str(error), exit_code=error.exit_code)

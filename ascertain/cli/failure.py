@@ -1,0 +1,110 @@
+"""Exit codes, and the one sentence that every error is told in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final, cast
+
+import typer
+
+from ascertain.cli import output
+from ascertain.cli.wording import plain
+from ascertain.errors import AscertainError, CommandRefused
+
+if TYPE_CHECKING:
+    pass
+
+UNEXPECTED: Final = 1
+USAGE: Final = 2
+INTERRUPTED: Final = 130
+PIPE_CLOSED: Final = 141
+
+EXIT_CODES: Final = {
+    0: "It worked. For `result` and `--wait`: the task is `DONE`, every step exists outside.",
+    UNEXPECTED: "An error that nobody foresaw; `--debug` shows where it comes from.",
+    USAGE: "The command line or the task is wrong. Nothing of it was stored.",
+    3: "The same id was used before with other content; the first content stands.",
+    4: "A person's command was not applied; the message says what stands in its way.",
+    5: "There is no such task or effect.",
+    6: "A part cannot be reached now: the Temporal server, a worker or the ledger. Try again later.",
+    7: "The deployment is wrong (settings, secrets, schema); trying again will not help.",
+    8: "The task ended, but not `DONE`.",
+    9: "The task is not over within the time given; it goes on.",
+    INTERRUPTED: "Interrupted by Ctrl-C.",
+    PIPE_CLOSED: "The reader of standard output went away.",
+}
+
+
+class NotOver(AscertainError):
+    """The task is not over within the time that was given; it goes on."""
+
+    code: ClassVar[str] = "not_over"
+    exit_code: ClassVar[int] = 9
+
+
+class NotDone(AscertainError):
+    """The task is over and not every step of it exists outside. The result was printed."""
+
+    code: ClassVar[str] = "not_done"
+    exit_code: ClassVar[int] = 8
+
+
+class Declined(CommandRefused):
+    """A takeover command was answered with a refusal.
+
+    Attributes:
+        details: The whole answer.
+    """
+
+    def __init__(self, message: str, details: dict[str, object]) -> None:
+        super().__init__(message)
+        self.details = details
+
+
+def report(error: BaseException, *, as_json: bool) -> int:
+    """Tell an error and give its exit code.
+
+    Args:
+        error: What stopped the command.
+        as_json: Also print it as the command's one JSON document.
+    """
+    cause = _first(error)
+    if isinstance(cause, typer.Abort | KeyboardInterrupt):
+        output.note("interrupted")
+        return INTERRUPTED
+    code, exit_code, message = _told(cause)
+    output.note(f"ascertain: {message}")
+    if as_json:
+        told: dict[str, object] = {"code": code, "message": message, "exit_code": exit_code}
+        if isinstance(cause, Declined):
+            told["answer"] = cause.details
+        try:
+            output.document({"error": told})
+            output.flush()
+        except output.PipeClosed:
+            return PIPE_CLOSED
+    return exit_code
+
+
+def words_of(error: AscertainError) -> str:
+    """The sentence of one of our own errors, fit for a terminal."""
+    return "\n".join(map(plain, str(error).splitlines()))
+
+
+def _told(error: BaseException) -> tuple[str, int, str]:
+    if isinstance(error, AscertainError):
+        return error.code, error.exit_code, words_of(error)
+    if isinstance(error, typer.TyperException):
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "ascertain"
+        message = plain(error.format_message()).rstrip(".")
+        return "usage", USAGE, f"{message}. See `{path} --help`"
+    what = plain(str(error)) or "no message"
+    message = f"unexpected {type(error).__qualname__}: {what} (--debug shows where it comes from)"
+    return "unexpected", UNEXPECTED, message
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first of several errors that ended concurrent work."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error

@@ -1,0 +1,250 @@
+"""``ascertain pause``, ``resume`` and ``partitions``: the gates, which stand in the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+
+from ascertain.cli import output, place, shape, wording
+from ascertain.cli.gate_command import EVERY
+from ascertain.cli.listing import Filter, checked
+from ascertain.cli.progress import Progress
+from ascertain.contracts.effect import UNRESOLVED, State
+from ascertain.contracts.gate import GateChange
+from ascertain.contracts.value import Partition
+from ascertain.errors import NotFound, Unavailable
+from ascertain.ports import EffectFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ascertain.cli.place import Place
+    from ascertain.contracts.effect import EffectRow
+    from ascertain.contracts.gate import Gate
+    from ascertain.ports import Ledger
+
+_LOOK_EVERY_S: Final = 0.2
+_MOST_ROWS: Final = 5000
+_MOST_TASKS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a gate as it was typed."""
+
+    partition: str
+    operator: str
+    reason: str
+    request_id: str | None
+
+    def request(self, *, paused: bool) -> GateChange:
+        """What is asked of the ledger.
+
+        Raises:
+            BadParameter: The partition has no name that a partition can have, or a word is missing.
+        """
+        if self.partition != EVERY:
+            checked(TypeAdapter(Partition), self.partition, "partition")
+        if not self.reason.strip():
+            raise typer.BadParameter("--reason must say something")
+        try:
+            return GateChange(
+                partition=self.partition,
+                paused=paused,
+                by=self.operator,
+                reason=self.reason,
+                request_id=self.request_id or f"cli-{uuid4().hex}",
+            )
+        except ValidationError as error:
+            raise typer.BadParameter(str(error.errors(include_url=False)[0]["msg"])) from None
+
+
+async def pause(change: Change, config: Path | None, *, wait: bool, as_json: bool) -> None:
+    """Close a gate and print what is still in flight; or wait until that is over.
+
+    Raises:
+        LedgerDown: It is not known whether the gate is closed; the same request id is applied once.
+    """
+    request = change.request(paused=True)
+    async with place.find(config).ledger() as ledger:
+        gate = await ledger.set_gate(request)
+        flying = await _sending(ledger, change.partition)
+        if wait:
+            await _drained(ledger, change.partition, flying)
+            flying = ()
+    if as_json:
+        output.document(
+            {
+                "gate": shape.gate_document(gate),
+                "request_id": request.request_id,
+                "in_flight": [_flying_document(row) for row in flying],
+            }
+        )
+        return
+    _say_gate(gate)
+    if flying:
+        until = max(row.lease_until for row in flying)
+        output.line(
+            f"{len(flying)} attempts are in flight and may still send until {wording.clock(until)}; what "
+            "they come to is recorded."
+        )
+    else:
+        output.line("No attempt of it can send now.")
+
+
+async def resume(change: Change, config: Path | None, *, rate: float, as_json: bool) -> None:
+    """Open a gate and wake the tasks that it held.
+
+    Raises:
+        LedgerDown: It is not known whether the gate is open; the same request id is applied once.
+    """
+    where = place.find(config)
+    request = change.request(paused=False)
+    async with where.ledger() as ledger:
+        gate = await ledger.set_gate(request)
+        others = await _still_closed(ledger, change.partition)
+    woken: int | None = 0
+    why = ""
+    if not others:
+        woken, why = await _wake(where, change.partition, rate)
+    if as_json:
+        told = shape.gate_document(gate)
+        closed: list[object] = [shape.gate_document(other) for other in others]
+        output.document(
+            {"gate": told, "request_id": request.request_id, "woken": woken, "still_closed": closed}
+        )
+    else:
+        _say_gate(gate)
+        for other in others:
+            output.line(f"But nothing goes on yet: {shape.gate_words(other)}")
+        if woken is not None and not others:
+            output.line(f"{woken} held tasks were woken.")
+    if why:
+        output.note(f"Held tasks were not woken ({why}); they look at the gate by themselves.")
+
+
+async def partitions(config: Path | None, *, as_json: bool) -> None:
+    """Print every partition that was ever paused or has something unresolved."""
+    async with place.find(config).ledger() as ledger:
+        gates = {gate.partition: gate for gate in await ledger.gates()}
+        rows = await ledger.effects(EffectFilter(states=UNRESOLVED, limit=_MOST_ROWS))
+    counts = Counter((row.partition, row.state) for row in rows)
+    known = sorted({*gates, *(row.partition for row in rows)})
+    if as_json:
+        output.document(
+            {
+                "partitions": [
+                    _partition_document(name, gates.get(name), counts) for name in known
+                ],
+                "complete": len(rows) < _MOST_ROWS,
+            }
+        )
+        return
+    if not known:
+        output.line("No partition was ever paused, and nothing is unresolved.")
+        return
+    states = sorted({state for _, state in counts})
+    output.table(
+        ("partition", "gate", "since", "by", "why", *states),
+        [
+            (*_gate_cells(name, gates.get(name)), *(str(counts[name, state]) for state in states))
+            for name in known
+        ],
+    )
+    if len(rows) == _MOST_ROWS:
+        output.note(f"Counted are only the newest {_MOST_ROWS} unresolved effects; there are more.")
+
+
+def _say_gate(gate: Gate) -> None:
+    output.line(shape.gate_words(gate))
+    if gate.already_applied:
+        output.line("This request had been applied before, so nothing was changed now.")
+
+
+async def _sending(ledger: Ledger, partition: str) -> tuple[EffectRow, ...]:
+    """Attempts that may still send."""
+    which = EffectFilter(
+        states=frozenset({State.IN_FLIGHT}),
+        partition=None if partition == EVERY else partition,
+        limit=_MOST_ROWS,
+    )
+    return tuple(row for row in await ledger.effects(which) if row.now < row.lease_until)
+
+
+async def _drained(ledger: Ledger, partition: str, flying: Sequence[EffectRow]) -> None:
+    progress = Progress()
+    while flying:
+        progress.show(f"{len(flying)} attempts are still in flight")
+        await asyncio.sleep(_LOOK_EVERY_S)
+        flying = await _sending(ledger, partition)
+    progress.clear()
+
+
+async def _still_closed(ledger: Ledger, partition: str) -> list[Gate]:
+    """Gates that keep an opened one from mattering: the one of every partition."""
+    return [
+        gate
+        for gate in await ledger.gates()
+        if gate.paused and gate.partition == EVERY and partition != EVERY
+    ]
+
+
+async def _wake(where: Place, partition: str, rate: float) -> tuple[int | None, str]:
+    """Signal held tasks, spread out; how many, and why not all."""
+    progress = Progress()
+    woken = 0
+    named = None if partition == EVERY else partition
+    query = Filter(state="HELD", partition=named).query()
+    try:
+        client = await where.client()
+        async for task in client.tasks(query, limit=_MOST_TASKS):
+            try:
+                await client.resume(task.id)
+            except NotFound:  # over meanwhile
+                continue
+            woken += 1
+            progress.show(f"{woken} held tasks woken")
+            await asyncio.sleep(1 / rate)
+    except Unavailable as error:
+        return woken or None, str(error)
+    finally:
+        progress.clear()
+    return woken, ""
+
+
+def _flying_document(row: EffectRow) -> dict[str, object]:
+    return {
+        "effect_id": row.effect_id,
+        "task_id": row.task_id,
+        "attempt": row.attempt,
+        "may_send_until": row.lease_until.isoformat(),
+    }
+
+
+def _partition_document(
+    name: str, gate: Gate | None, counts: Counter[tuple[str, State]]
+) -> dict[str, object]:
+    unresolved: dict[str, object] = {
+        state.value: count for (where, state), count in counts.items() if where == name
+    }
+    return {
+        "partition": name,
+        "paused": gate is not None and gate.paused,
+        "gate": shape.gate_document(gate) if gate is not None else None,
+        "unresolved": unresolved,
+    }
+
+
+def _gate_cells(name: str, gate: Gate | None) -> tuple[str, str, str, str, str]:
+    shown = "(every)" if name == EVERY else name
+    if gate is None:
+        return shown, "open", "", "", ""
+    position = "paused" if gate.paused else "open"
+    return shown, position, wording.moment(gate.since), gate.by, gate.reason

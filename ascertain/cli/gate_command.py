@@ -1,0 +1,79 @@
+"""Commands about partitions. Each imports what it needs when it runs, so that ``--help`` is quick."""
+
+# ruff: noqa: PLC0415 - see above
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Final
+
+import typer
+
+from ascertain.cli import option
+
+EVERY: Final = "*"
+
+Partition = Annotated[str | None, typer.Argument(metavar="PARTITION", help="Or --all.")]
+Every = Annotated[bool, typer.Option("--all", help="Every partition at once.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (pause, resume, partitions):
+        app.command()(command)
+
+
+def pause(  # noqa: PLR0913 - each is one option of the command
+    partition: Partition = None,
+    *,
+    every: Every = False,
+    reason: Annotated[str, typer.Option(help="Why; shown to everybody who meets the closed gate.")],
+    operator: option.Operator = None,
+    request_id: option.RequestId = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until no attempt of it can send any more.")
+    ] = False,
+    config: option.Config = None,
+    as_json: option.Json = False,
+) -> None:
+    """Stop dispatch in a partition. Asking, commands and what is in flight go on."""
+    from ascertain.cli import gate
+
+    change = gate.Change(
+        _which(partition, every=every), option.operator_name(operator), reason, request_id
+    )
+    asyncio.run(gate.pause(change, config, wait=wait, as_json=as_json))
+
+
+def resume(  # noqa: PLR0913 - each is one option of the command
+    partition: Partition = None,
+    *,
+    every: Every = False,
+    reason: Annotated[str, typer.Option(help="Why.")] = "resumed",
+    operator: option.Operator = None,
+    request_id: option.RequestId = None,
+    rate: Annotated[
+        float, typer.Option(min=0.1, max=10_000, help="Held tasks woken a second.")
+    ] = 20.0,
+    config: option.Config = None,
+    as_json: option.Json = False,
+) -> None:
+    """Let a partition dispatch again, and wake its held tasks a few at a time."""
+    from ascertain.cli import gate
+
+    change = gate.Change(
+        _which(partition, every=every), option.operator_name(operator), reason, request_id
+    )
+    asyncio.run(gate.resume(change, config, rate=rate, as_json=as_json))
+
+
+def partitions(*, config: option.Config = None, as_json: option.Json = False) -> None:
+    """List the partitions: which are paused, since when, by whom, why, and what is unresolved."""
+    from ascertain.cli import gate
+
+    asyncio.run(gate.partitions(config, as_json=as_json))
+
+
+def _which(partition: str | None, *, every: bool) -> str:
+    if (partition is None) != every:
+        raise typer.BadParameter("name one PARTITION, or say --all")
+    return EVERY if partition is None else partition

@@ -1,0 +1,216 @@
+"""``ascertain show`` and ``ascertain explain``: find out what can be found out, and print it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ascertain.cli import advice, output, place, shape, story, wording
+from ascertain.cli.known import RUNNING, Known, KnownEffect, Run
+from ascertain.cli.listing import KIND, PARTITION
+from ascertain.client import RPC_TIMEOUT, answered
+from ascertain.contracts import names
+from ascertain.errors import AscertainError, NotFound, Unavailable
+from ascertain.ports import EffectFilter
+
+if TYPE_CHECKING:
+    from ascertain.cli.advice import Advice
+    from ascertain.cli.place import Place
+    from ascertain.client import Client
+    from ascertain.contracts.status import TaskStatus
+    from ascertain.contracts.task import TaskResult
+
+# How the reader calls us, for the commands that we print; ./run sets it to itself.
+PROGRAM_VARIABLE: Final = "ASCERTAIN_COMMAND"
+
+_ANSWER_WITHIN_S: Final = 5
+_MOST_EFFECTS: Final = 1000
+_FEW_WORDS: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one of the two places knows of a task.
+
+    Attributes:
+        gaps: Why it knows less than it could.
+        silent: It could not be asked at all, so that it knows nothing says nothing.
+    """
+
+    run: Run | None = None
+    status: TaskStatus | None = None
+    result: TaskResult | None = None
+    effects: tuple[KnownEffect, ...] = ()
+    gaps: tuple[str, ...] = ()
+    silent: bool = False
+
+
+async def show(task_id: str, config: Path | None, *, as_json: bool) -> None:
+    """Print where a task stands, every effect and every attempt of it.
+
+    Raises:
+        NotFound: There is no such task.
+        Unavailable: It is not known whether there is one.
+    """
+    known = await gather(task_id, place.find(config))
+    safe_next = advice.safe_next(known, program())
+    if as_json:
+        output.document(shape.known_document(known, safe_next))
+    else:
+        _print(known, safe_next)
+
+
+async def explain(task_id: str, config: Path | None, *, as_json: bool) -> None:
+    """Print the case of a task in plain words. Raises like ``show``."""
+    known = await gather(task_id, place.find(config))
+    told = story.tell(known, program())
+    if not as_json:
+        output.lines(told.lines())
+        return
+    output.document(
+        {
+            "task_id": task_id,
+            "headline": told.headline,
+            "chapters": [
+                {"title": chapter.title, "lines": list(chapter.lines)} for chapter in told.chapters
+            ],
+            "safe_next": shape.advice_document(told.safe_next),
+        }
+    )
+
+
+def program() -> str:
+    """How the reader calls us."""
+    return os.environ.get(PROGRAM_VARIABLE) or "ascertain"
+
+
+async def gather(task_id: str, where: Place) -> Known:
+    """Ask the task's workflow and the ledger, at the same time.
+
+    Raises:
+        NotFound: Neither has it, and whoever can be configured was asked.
+        Unavailable: Neither has it, and one could not be asked.
+    """
+    temporal, ledger = await asyncio.gather(
+        _ask_temporal(task_id, where), _ask_ledger(task_id, where)
+    )
+    gaps = temporal.gaps + ledger.gaps
+    if temporal.run is None and not ledger.effects:
+        if temporal.silent or ledger.silent:
+            raise Unavailable(f"nothing can be said of task {task_id}: {'; '.join(gaps)}")
+        raise NotFound(f"there is no task {task_id}{f' ({gaps[0]})' if gaps else ''}")
+    return Known(
+        task_id,
+        datetime.now(UTC),
+        run=temporal.run,
+        status=temporal.status,
+        result=temporal.result,
+        effects=ledger.effects,
+        gaps=gaps,
+    )
+
+
+async def _ask_temporal(task_id: str, where: Place) -> Side:
+    try:
+        client = await where.client()
+        run = await _run(client, task_id)
+    except NotFound:
+        return Side()
+    except Unavailable as error:
+        return Side(gaps=(f"Temporal: {error}",), silent=True)
+    try:
+        async with asyncio.timeout(_ANSWER_WITHIN_S):
+            if run.state == RUNNING:
+                return Side(run, status=await client.status(task_id))
+            if run.state == "COMPLETED":
+                return Side(run, result=await client.result(task_id))
+            return Side(run)
+    except (TimeoutError, AscertainError) as error:
+        why = str(error) or f"nobody did within {_ANSWER_WITHIN_S} s"
+        return Side(run, gaps=(f"No worker answered for the task: {why}",))
+
+
+async def _run(client: Client, task_id: str) -> Run:
+    with answered(f"look at task {task_id}"):
+        found = await client.temporal.get_workflow_handle(task_id).describe(rpc_timeout=RPC_TIMEOUT)
+    if found.workflow_type != names.TASK_WORKFLOW:
+        raise NotFound(f"{task_id} is a workflow of type {found.workflow_type} and not a task")
+    labels = found.typed_search_attributes
+    return Run(
+        run_id=found.run_id,
+        state=found.status.name if found.status is not None else "",
+        kind=labels.get(KIND, ""),
+        partition=labels.get(PARTITION, ""),
+        started_at=found.start_time,
+        closed_at=found.close_time,
+    )
+
+
+async def _ask_ledger(task_id: str, where: Place) -> Side:
+    if not where.has_ledger:
+        return Side(gaps=("The ledger was not asked, because none is configured.",))
+    try:
+        async with where.ledger() as ledger:
+            rows = await ledger.effects(EffectFilter(task_id=task_id, limit=_MOST_EFFECTS))
+            ordered = sorted(rows, key=lambda row: row.created_at)
+            trails = [tuple(await ledger.audit(row.effect_id)) for row in ordered]
+    except AscertainError as error:
+        return Side(gaps=(f"The ledger: {error}",), silent=True)
+    pairs = zip(ordered, trails, strict=True)
+    return Side(effects=tuple(KnownEffect(row, trail) for row, trail in pairs))
+
+
+def _print(known: Known, safe_next: tuple[Advice, ...]) -> None:
+    output.line(story.headline(known))
+    if known.run is not None:
+        run = known.run
+        output.line(
+            f"Workflow {run.state}, run {run.run_id}, since {wording.moment(run.started_at)}."
+        )
+    if known.kind:
+        output.line(f"Kind {known.kind}, partition {known.partition}.")
+    for effect in known.effects:
+        _print_effect(effect)
+    for gap in known.gaps:
+        output.line()
+        output.line(wording.plain(gap))
+    output.line()
+    output.line("Safe next:" if safe_next else "Nothing needs to be done.")
+    for item in safe_next:
+        output.line(f"  {item.command}")
+
+
+def _print_effect(effect: KnownEffect) -> None:
+    row = effect.row
+    output.line()
+    output.line(f"Step {row.step}: {row.state} since {wording.moment(row.state_since)}")
+    output.line(f"  {wording.standing(row)}")
+    facts = {
+        "effect": row.effect_id,
+        "kind": row.kind,
+        "version": str(row.version),
+        "attempts": str(row.attempt),
+        "exists as": row.external_id,
+        "job": row.job_id,
+        "error class": row.error_class,
+        "reason": wording.plain(row.evidence.detail or row.evidence.rule),
+        "trace": row.trace_id,
+    }
+    output.lines(f"  {name:<12}{value}" for name, value in facts.items() if value)
+    output.table(
+        ("  attempt", "at", "by", "what", "answer"),
+        [
+            (
+                f"  {event.attempt}",
+                wording.moment(event.at),
+                wording.worker(event.actor),
+                event.move,
+                wording.plain(event.evidence.detail or event.evidence.rule)[:_FEW_WORDS],
+            )
+            for event in effect.trail
+        ],
+    )

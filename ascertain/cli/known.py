@@ -1,0 +1,103 @@
+"""What could be found out about one task: from its workflow, its worker and the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from ascertain.contracts.effect import UNRESOLVED, AuditEvent, EffectRow, State
+from ascertain.contracts.status import TaskStatus
+from ascertain.contracts.task import TaskOutcome, TaskResult
+
+RUNNING = "RUNNING"
+# Ends that say nothing of the effects: the same task may be started again, and begins by asking.
+CUT_SHORT = frozenset({"FAILED", "TERMINATED", "TIMED_OUT"})
+
+OPEN = UNRESOLVED | {State.CLEAR}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The newest run of the task's workflow, as the server describes it.
+
+    Attributes:
+        state: ``RUNNING``, ``COMPLETED``, ``FAILED``, ``CANCELED``, ``TERMINATED`` or ``TIMED_OUT``.
+    """
+
+    run_id: str
+    state: str
+    kind: str
+    partition: str
+    started_at: datetime
+    closed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEffect:
+    """One effect as the ledger has it, with its audit trail, oldest event first."""
+
+    row: EffectRow
+    trail: tuple[AuditEvent, ...]
+
+    @property
+    def open(self) -> bool:
+        """Whether it can still move."""
+        return self.row.state in OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Everything that is known of a task at one moment.
+
+    Attributes:
+        run: None: the server does not have it (any more), or could not be asked.
+        status: None: no worker answered, or the workflow is gone.
+        result: Of a task that is over, read from its history.
+        effects: In the order of their first claim.
+        gaps: One sentence for each part that could not be asked.
+        at: When it was asked, by our clock.
+    """
+
+    task_id: str
+    at: datetime
+    run: Run | None = None
+    status: TaskStatus | None = None
+    result: TaskResult | None = None
+    effects: tuple[KnownEffect, ...] = ()
+    gaps: tuple[str, ...] = ()
+
+    @property
+    def running(self) -> bool:
+        """Whether a workflow pursues the task now."""
+        return self.run is not None and self.run.state == RUNNING
+
+    @property
+    def orphaned(self) -> bool:
+        """Whether an effect can still move and nobody pursues it; False where that cannot be told."""
+        if self.run is None and self.gaps:
+            return False
+        gone = self.run is None or self.run.state in CUT_SHORT
+        return gone and any(effect.open for effect in self.effects)
+
+    @property
+    def outcome(self) -> TaskOutcome | None:
+        """How the task ended; None while it runs, or where nobody could tell."""
+        if self.result is not None:
+            return self.result.outcome
+        return self.status.outcome if self.status is not None else None
+
+    @property
+    def kind(self) -> str:
+        """The task's kind; empty where nobody could tell."""
+        if self.status is not None:
+            return self.status.kind
+        return self.run.kind if self.run is not None else ""
+
+    @property
+    def partition(self) -> str:
+        """The task's partition; empty where nobody could tell."""
+        if self.status is not None:
+            return self.status.partition
+        if self.run is not None and self.run.partition:
+            return self.run.partition
+        return self.effects[0].row.partition if self.effects else ""

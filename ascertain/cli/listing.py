@@ -1,0 +1,189 @@
+"""``ascertain list``: tasks by what the server can search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.common import SearchAttributeKey
+
+from ascertain.cli import output, place, wording
+from ascertain.contracts import names
+from ascertain.contracts.effect import State
+from ascertain.contracts.task import TaskOutcome
+from ascertain.contracts.value import KindName, Partition
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from temporalio.client import WorkflowExecution
+
+KIND: Final = SearchAttributeKey.for_keyword(names.TASK_KIND)
+PARTITION: Final = SearchAttributeKey.for_keyword(names.TASK_PARTITION)
+STATE: Final = SearchAttributeKey.for_keyword(names.TASK_STATE)
+SINCE: Final = SearchAttributeKey.for_datetime(names.TASK_STATE_SINCE)
+ERROR_CLASS: Final = SearchAttributeKey.for_keyword(names.TASK_ERROR_CLASS)
+
+_RUNNING: Final = "RUNNING"
+# A smooth task carries no state of its own: the server's has to say it.
+_UNLABELLED: Final = {_RUNNING: "Running", TaskOutcome.DONE.value: "Completed"}
+_ENDS: Final = {
+    "CANCELLED": "Canceled",
+    "FAILED": "Failed",
+    "TERMINATED": "Terminated",
+    "TIMED_OUT": "TimedOut",
+}
+_LABELS: Final = (
+    *(state.value for state in State),
+    *(outcome.value for outcome in TaskOutcome),
+    "HELD",
+    "WAITING",
+    _RUNNING,
+)
+STATES: Final = tuple(sorted({*_LABELS, *_ENDS}))
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which tasks to list; None does not restrict."""
+
+    state: str | None = None
+    partition: str | None = None
+    kind: str | None = None
+    limit: int = 100
+
+    def query(self) -> str:
+        """The visibility query. Only values of a known form get into it.
+
+        Raises:
+            BadParameter: A value has none.
+        """
+        parts: list[str] = []
+        if self.state is not None:
+            parts.append(_state_query(self.state.upper()))
+        if self.partition is not None:
+            value = checked(TypeAdapter(Partition), self.partition, "partition")
+            parts.append(f"{names.TASK_PARTITION} = '{value}'")
+        if self.kind is not None:
+            parts.append(
+                f"{names.TASK_KIND} = '{checked(TypeAdapter(KindName), self.kind, 'kind')}'"
+            )
+        return " AND ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A task as a list shows it.
+
+    Attributes:
+        state: What the task itself says, or what the server says of a smooth one.
+        workflow: What the server says; a task that was ended from outside keeps its last state.
+    """
+
+    task_id: str
+    kind: str
+    partition: str
+    state: str
+    since: datetime
+    error_class: str
+    workflow: str
+
+    def document(self) -> dict[str, object]:
+        """As one JSON object."""
+        return {
+            "task_id": self.task_id,
+            "kind": self.kind,
+            "partition": self.partition,
+            "state": self.state,
+            "since": self.since.isoformat(),
+            "error_class": self.error_class or None,
+            "workflow": self.workflow,
+        }
+
+
+async def list_tasks(asked: Filter, config: Path | None, *, as_json: bool) -> None:
+    """Print the tasks that fit.
+
+    Raises:
+        TemporalDown: The server cannot be asked.
+    """
+    query = asked.query()
+    client = await place.find(config).client()
+    found = [_listed(item) async for item in client.tasks(query, limit=asked.limit)]
+    if as_json:
+        output.document({"tasks": [item.document() for item in found]})
+        return
+    if not found:
+        output.line("No task fits.")
+        return
+    now = datetime.now(UTC)
+    output.table(
+        ("task", "kind", "partition", "state", "for", "error class", "workflow"),
+        [
+            (
+                item.task_id,
+                item.kind,
+                item.partition,
+                item.state,
+                wording.age(now - item.since),
+                item.error_class,
+                item.workflow,
+            )
+            for item in found
+        ],
+    )
+    if len(found) == asked.limit:
+        output.note(f"There may be more than these {asked.limit}: raise --limit.")
+
+
+def checked(form: TypeAdapter[str], value: str, name: str) -> str:
+    """A value that has the form that the contract gives it.
+
+    Raises:
+        BadParameter: It has not.
+    """
+    try:
+        form.validate_python(value)
+    except ValidationError:
+        raise typer.BadParameter(f"{value!r} cannot be the name of a {name}") from None
+    return value
+
+
+def _state_query(state: str) -> str:
+    if state not in STATES:
+        raise typer.BadParameter(f"no task is ever {state!r}; states are {', '.join(STATES)}")
+    options: list[str] = []
+    if state in _LABELS:
+        options.append(f"{names.TASK_STATE} = '{state}'")
+    if state in _UNLABELLED:
+        status = _UNLABELLED[state]
+        options.append(f"({names.TASK_STATE} IS NULL AND ExecutionStatus = '{status}')")
+    if state in _ENDS:
+        options.append(f"ExecutionStatus = '{_ENDS[state]}'")
+    return f"({' OR '.join(options)})"
+
+
+def _listed(item: WorkflowExecution) -> Listed:
+    labels = item.typed_search_attributes
+    status = item.status.name if item.status is not None else ""
+    return Listed(
+        task_id=item.id,
+        kind=labels.get(KIND, ""),
+        partition=labels.get(PARTITION, ""),
+        state=labels.get(STATE) or _unlabelled(item.status),
+        since=labels.get(SINCE) or item.close_time or item.start_time,
+        error_class=labels.get(ERROR_CLASS, ""),
+        workflow=status,
+    )
+
+
+def _unlabelled(status: WorkflowExecutionStatus | None) -> str:
+    if status is WorkflowExecutionStatus.COMPLETED:
+        return TaskOutcome.DONE.value
+    if status is WorkflowExecutionStatus.CANCELED:
+        return TaskOutcome.CANCELLED.value
+    return status.name if status is not None else ""

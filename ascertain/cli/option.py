@@ -1,0 +1,68 @@
+"""The options that several commands share."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+_LENGTH: Final = re.compile(r"(?P<count>\d+(?:\.\d+)?)(?P<unit>ms|s|m|h|d)?")
+_UNITS: Final = {
+    "ms": timedelta(milliseconds=1),
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+}
+
+
+def length(text: str) -> timedelta:
+    """A length of time: a number of seconds, or a number with ``ms``, ``s``, ``m``, ``h`` or ``d``."""
+    found = _LENGTH.fullmatch(text.strip())
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is no length of time such as 30, 90s, 5m or 2h")
+    return float(found["count"]) * _UNITS[found["unit"] or "s"]
+
+
+def operator_name(given: str | None) -> str:
+    """Who gives a command: as said, or the user of this machine.
+
+    Raises:
+        BadParameter: Nobody said, and the machine does not know either.
+    """
+    if given:
+        return given
+    try:
+        return os.environ.get("USER") or getpass.getuser()
+    except (KeyError, OSError):
+        raise typer.BadParameter("who are you? Say --operator NAME") from None
+
+
+Task = Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The deployment file; else $ASCERTAIN_CONFIG, else ./ascertain.toml if it is there.",
+    ),
+]
+Within = Annotated[
+    timedelta | None,
+    typer.Option(parser=length, metavar="TIME", help="Wait at most so long: 30, 90s, 5m, 2h."),
+]
+Operator = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Who says so; the user of this machine if left out."),
+]
+RequestId = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ID", help="A repeat with the same id changes nothing; made up if left out."
+    ),
+]

@@ -1,0 +1,93 @@
+"""What goes to standard output (the result, once) and to standard error (everything else)."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from ascertain.cli.wording import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_WIDE = 10_000
+
+
+class PipeClosed(Exception):
+    """Nobody reads our standard output any more. Not an error."""
+
+
+def document(value: Mapping[str, object]) -> None:
+    """Print the one JSON document of a command."""
+    _write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def json_line(value: Mapping[str, object]) -> None:
+    """Print one line of a stream of JSON documents, and let it be seen at once."""
+    _write(json.dumps(value, allow_nan=False) + "\n")
+    flush()
+
+
+def line(text: str = "") -> None:
+    """Print a line of the result."""
+    _write(text + "\n")
+
+
+def lines(texts: Iterable[str]) -> None:
+    """Print lines of the result."""
+    for text in texts:
+        line(text)
+
+
+def note(text: str) -> None:
+    """Tell the person something that is not the result."""
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except OSError:
+        return
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table whose cells are never cut short."""
+    from rich.console import Console  # noqa: PLC0415 - not loaded for JSON
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in headings:
+        shown.add_column(heading, overflow="fold")
+    for row in rows:
+        shown.add_row(*(Text(plain(cell)) for cell in row))
+    # A pipe has no width: a line of a table stays one line there, whatever its length.
+    console = Console(file=sys.stdout) if sys.stdout.isatty() else Console(width=_WIDE)
+    with console.capture() as captured:
+        console.print(shown)
+    _write("".join(f"{text.rstrip()}\n" for text in captured.get().splitlines()))
+
+
+def flush() -> None:
+    """Let what was printed go out.
+
+    Raises:
+        PipeClosed: Nobody reads it.
+    """
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _close()
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+    except BrokenPipeError:
+        _close()
+
+
+def _close() -> None:
+    # The interpreter flushes standard output once more at its end, and must find somebody who reads.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise PipeClosed

@@ -1,0 +1,156 @@
+"""``ascertain takeover``: a person's command, given for exactly what that person looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+from uuid import uuid4
+
+import typer
+from pydantic import ValidationError
+
+from ascertain.cli import output, place, wording
+from ascertain.cli.failure import Declined
+from ascertain.contracts.command import Command
+from ascertain.errors import CommandRefused, TemporalDown
+
+if TYPE_CHECKING:
+    from ascertain.client import Client
+    from ascertain.contracts.command import CommandAnswer
+    from ascertain.contracts.status import OpenEffect
+    from ascertain.contracts.value import JsonObject
+
+_ANSWER_WITHIN_S: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A takeover command as it was typed."""
+
+    action: str
+    operator: str
+    reason: str
+    version: int | None = None
+    effect_id: str | None = None
+    external_id: str | None = None
+    evidence: str | None = None
+    override: bool = False
+    request_id: str | None = None
+
+    def command(self) -> Command:
+        """The command that is sent.
+
+        Raises:
+            BadParameter: A part of it is not what a command takes.
+        """
+        receipt = {"external_id": self.external_id} if self.external_id is not None else None
+        typed = {
+            "action": self.action,
+            "operator": self.operator,
+            "reason": self.reason,
+            "version": self.version,
+            "effect_id": self.effect_id,
+            "receipt": receipt,
+            "evidence": _object(self.evidence),
+            "override": self.override,
+            "request_id": self.request_id or f"cli-{uuid4().hex}",
+        }
+        try:
+            return Command.model_validate(typed)
+        except ValidationError as error:
+            fault = error.errors(include_input=False, include_url=False)[0]
+            name = ".".join(str(part) for part in fault["loc"])
+            raise typer.BadParameter(f"{name}: {fault['msg']}") from None
+
+
+async def takeover(
+    task_id: str, order: Order, config: Path | None, *, sure: bool, as_json: bool
+) -> None:
+    """Give the command, after showing what it is about unless the person said which version.
+
+    Raises:
+        CommandRefused: It was not applied; says what stands in its way.
+        NotFound: There is no such task, or it is over.
+        BadParameter: Nobody said for which version, and nobody can be asked.
+    """
+    if order.version is None and as_json:
+        raise typer.BadParameter("with --json the --version that was looked at must be given")
+    client = await place.find(config).client()
+    if order.version is None:
+        opened = await _look(client, task_id)
+        order = replace(
+            order, version=_version(opened), effect_id=order.effect_id or opened.effect_id
+        )
+        if not sure:
+            _confirm(task_id, order, opened)
+    answer = await _give(client, task_id, order.command())
+    if not answer.applied:
+        raise Declined(f"task {task_id}: {answer.message}", answer.model_dump(mode="json"))
+    if as_json:
+        output.document(answer.model_dump(mode="json"))
+    else:
+        output.line(wording.sentence(f"Task {task_id}", answer.message))
+
+
+async def _look(client: Client, task_id: str) -> OpenEffect:
+    try:
+        async with asyncio.timeout(_ANSWER_WITHIN_S):
+            status = await client.status(task_id)
+    except TimeoutError:
+        raise _unanswered(task_id) from None
+    if status.open is None:
+        raise CommandRefused(f"task {task_id} has no open effect, so there is nothing to decide")
+    return status.open
+
+
+def _version(opened: OpenEffect) -> int:
+    if opened.standing is None:
+        raise CommandRefused(
+            f"step {opened.step} is not in question now ({opened.reason or opened.doing}), so there is "
+            "nothing to decide"
+        )
+    return opened.standing.version
+
+
+def _confirm(task_id: str, order: Order, opened: OpenEffect) -> None:
+    state = opened.standing.state if opened.standing is not None else opened.doing
+    output.note(f"Task {task_id}, step {opened.step}, effect {opened.effect_id}")
+    said = f"  {state}, version {order.version}, since {wording.moment(opened.since)}"
+    output.note(wording.sentence(said, opened.reason))
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("nobody is there to confirm: say --yes, or which --version")
+    typer.confirm(f"{order.action} it as {order.operator}?", abort=True, err=True)
+
+
+async def _give(client: Client, task_id: str, command: Command) -> CommandAnswer:
+    try:
+        async with asyncio.timeout(_ANSWER_WITHIN_S):
+            return await client.takeover(task_id, command)
+    except TimeoutError:
+        raise _unanswered(task_id, command.request_id) from None
+
+
+def _unanswered(task_id: str, request_id: str | None = None) -> TemporalDown:
+    silence = f"no worker answered for task {task_id} within {_ANSWER_WITHIN_S} s"
+    if request_id is None:
+        return TemporalDown(f"{silence}, so nothing was decided: start one with `ascertain worker`")
+    return TemporalDown(
+        f"{silence}, so it is not known whether the command is applied: start one with `ascertain worker` "
+        f"and give the command again with --request-id {request_id}, which is applied once"
+    )
+
+
+def _object(text: str | None) -> JsonObject:
+    if text is None:
+        return {}
+    try:
+        value: object = json.loads(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"--evidence is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise typer.BadParameter("--evidence must be a JSON object")
+    return cast("JsonObject", value)

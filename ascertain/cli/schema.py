@@ -1,0 +1,31 @@
+"""``ascertain migrate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ascertain.cli import output, place
+from ascertain.ledger import migration
+from ascertain.ledger.session import place as address
+
+
+async def migrate(config: Path | None, *, check: bool, pre: bool, as_json: bool) -> None:
+    """Migrate the ledger, or only look.
+
+    Raises:
+        WrongSchema: With ``check``: it must be migrated. Else: an applied file was edited.
+        LedgerDown: Nobody answers there.
+        InvalidSettings: No ledger is named, or its address or account is wrong.
+    """
+    url = place.find(config).settings.ledger_url
+    if check:
+        await migration.check(url)
+        applied: list[str] = []
+    else:
+        kinds = {migration.Kind.PRE} if pre else set(migration.Kind)
+        applied = await migration.migrate(url, kinds)
+    if as_json:
+        output.document({"ledger": address(url), "applied": list(applied)})
+        return
+    output.lines(f"applied {name}" for name in applied)
+    output.line(f"The ledger at {address(url)} has the schema of this release.")

@@ -1,0 +1,48 @@
+"""Commands about the deployment. Each imports what it needs when it runs, so that ``--help`` is quick."""
+
+# ruff: noqa: PLC0415 - see above
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from ascertain.cli import option
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (doctor, migrate, version):
+        app.command()(command)
+
+
+def doctor(*, config: option.Config = None, as_json: option.Json = False) -> None:
+    """Check everything that a deployment needs, and say what to do about what is missing."""
+    from ascertain.cli import checkup
+
+    raise typer.Exit(asyncio.run(checkup.doctor(config, as_json=as_json)))
+
+
+def migrate(
+    *,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit with 7 if it must be migrated.")
+    ] = False,
+    pre: Annotated[
+        bool, typer.Option("--pre", help="Only what the previous release still works with.")
+    ] = False,
+    config: option.Config = None,
+    as_json: option.Json = False,
+) -> None:
+    """Bring the ledger's schema up to this release. Two at once are safe."""
+    from ascertain.cli import schema
+
+    asyncio.run(schema.migrate(config, check=check, pre=pre, as_json=as_json))
+
+
+def version(*, as_json: option.Json = False) -> None:
+    """Print the versions of Ascertain and of what it stands on."""
+    from ascertain.cli import version as command
+
+    command.show(as_json=as_json)

@@ -1,0 +1,100 @@
+"""Values of ours as JSON documents and tables."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from ascertain.cli import output, wording
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ascertain.cli.advice import Advice
+    from ascertain.cli.known import Known, KnownEffect, Run
+    from ascertain.contracts.gate import Gate
+    from ascertain.contracts.task import TaskResult
+
+
+def print_result(result: TaskResult) -> None:
+    """Print what became of a task and of each of its effects."""
+    output.line(f"Task {result.task_id}: {result.outcome}.")
+    done = [("", step) for step in result.steps] + [("undo", step) for step in result.undone]
+    if not done:
+        return
+    output.table(
+        ("step", "state", "exists as", "why", "effect"),
+        [
+            (
+                step.step,
+                step.state.value,
+                step.receipt.external_id if step.receipt is not None else "",
+                step.reason,
+                step.effect_id,
+            )
+            for _, step in done
+        ],
+    )
+
+
+def known_document(known: Known, safe_next: Sequence[Advice]) -> dict[str, object]:
+    """Everything that is known of a task."""
+    return {
+        "task_id": known.task_id,
+        "at": known.at.isoformat(),
+        "workflow": _run_document(known.run) if known.run is not None else None,
+        "status": known.status.model_dump(mode="json") if known.status is not None else None,
+        "result": known.result.model_dump(mode="json") if known.result is not None else None,
+        "effects": [effect_document(effect) for effect in known.effects],
+        "not_asked": list(known.gaps),
+        "safe_next": advice_document(safe_next),
+    }
+
+
+def advice_document(safe_next: Sequence[Advice]) -> list[object]:
+    """What is safe next."""
+    return [
+        {
+            "action": item.action.value if item.action is not None else None,
+            "command": item.command,
+            "meaning": item.meaning,
+        }
+        for item in safe_next
+    ]
+
+
+def effect_document(effect: KnownEffect) -> dict[str, object]:
+    """A ledger row with its trail; of the frozen bytes only how many they are, and their digest."""
+    row = effect.row
+    shown: dict[str, object] = row.model_dump(mode="json", exclude={"frozen", "now"})
+    return shown | {
+        "read_at": row.now.isoformat(),
+        "frozen_bytes": len(row.frozen),
+        "frozen_sha256": hashlib.sha256(row.frozen).hexdigest(),
+        "audit": [event.model_dump(mode="json") for event in effect.trail],
+    }
+
+
+def gate_document(gate: Gate) -> dict[str, object]:
+    """A gate as it stands."""
+    return gate.model_dump(mode="json")
+
+
+def gate_words(gate: Gate) -> str:
+    """A gate in one sentence."""
+    which = "Every partition" if gate.partition == "*" else f"Partition {gate.partition}"
+    position = "paused" if gate.paused else "open"
+    return wording.sentence(
+        f"{which} is {position} since {wording.moment(gate.since)}, by {gate.by}", gate.reason
+    )
+
+
+def _run_document(run: Run) -> dict[str, object]:
+    return {
+        "run_id": run.run_id,
+        "state": run.state,
+        "kind": run.kind,
+        "partition": run.partition,
+        "started_at": run.started_at.isoformat(),
+        "closed_at": run.closed_at.isoformat() if run.closed_at is not None else None,
+    }

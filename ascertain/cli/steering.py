@@ -1,0 +1,66 @@
+"""``ascertain result``, ``reconcile`` and ``cancel``."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from ascertain.cli import output, place, shape
+from ascertain.cli.failure import NotDone
+from ascertain.cli.submission import not_over
+from ascertain.contracts.task import TaskOutcome
+
+
+async def result(
+    task_id: str, within: timedelta | None, config: Path | None, *, as_json: bool
+) -> int:
+    """Wait for what becomes of a task, and print it.
+
+    Returns:
+        The exit code: 0 only if the task is DONE.
+
+    Raises:
+        NotFound: There is no such task.
+        NotOver: It is not over in time.
+        TaskEnded: Its workflow ended without a result.
+    """
+    client = await place.find(config).client()
+    try:
+        ended = await client.result(task_id, within=within)
+    except TimeoutError:
+        raise not_over(task_id) from None
+    if as_json:
+        output.document(ended.model_dump(mode="json"))
+    else:
+        shape.print_result(ended)
+    return 0 if ended.outcome is TaskOutcome.DONE else NotDone.exit_code
+
+
+async def reconcile(task_id: str, config: Path | None, *, as_json: bool) -> None:
+    """Have a task ask the outside now.
+
+    Raises:
+        NotFound: There is no such task, or it is over.
+    """
+    client = await place.find(config).client()
+    await client.reconcile_now(task_id)
+    if as_json:
+        output.document({"task_id": task_id, "asked": True})
+    else:
+        output.line(f"Task {task_id} was told to ask the outside now; `show` has the answer.")
+
+
+async def cancel(task_id: str, config: Path | None, *, as_json: bool) -> None:
+    """Cancel a task.
+
+    Raises:
+        NotFound: There is no such task, or it is over.
+    """
+    client = await place.find(config).client()
+    await client.cancel(task_id)
+    if as_json:
+        output.document({"task_id": task_id, "cancelling": True})
+    else:
+        output.line(
+            f"Task {task_id} was told to cancel: no new step starts; what is open is ascertained first."
+        )

@@ -1,0 +1,247 @@
+"""The whole case of a task in plain words: what is known, from what, why it was or was not repeated.
+
+Pure: what is known goes in, lines come out. Read by somebody at three in the morning who has never seen
+this task, so every sentence stands alone and says what is proved, never what is likely.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ascertain.cli import advice, wording
+from ascertain.contracts.effect import State
+from ascertain.contracts.task import TaskOutcome
+from ascertain.machine import Move
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import timedelta
+
+    from ascertain.cli.known import Known, KnownEffect, Run
+    from ascertain.contracts.effect import AuditEvent
+    from ascertain.contracts.status import OpenEffect, TaskStatus
+
+# What the status calls an effect that is being done right now.
+BUSY: Final = "perform"
+
+_OUTCOMES: Final = {
+    TaskOutcome.DONE: "is done: every step exists outside",
+    TaskOutcome.REFUSED: "was refused: the outside said no to a step",
+    TaskOutcome.ABANDONED: "was given up by a person",
+    TaskOutcome.CANCELLED: "was cancelled",
+}
+_ENDS: Final = {
+    "COMPLETED": "is over",
+    "FAILED": "failed",
+    "CANCELED": "was cancelled",
+    "TERMINATED": "was ended from outside",
+    "TIMED_OUT": "was ended by the server's time-out",
+}
+_DOUBTFUL: Final = frozenset(
+    {State.UNKNOWN, State.ACCEPTED, State.QUARANTINED, State.TAKEN_OVER, State.IN_FLIGHT}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """A heading and its sentences."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """The case of one task.
+
+    Attributes:
+        headline: One sentence that may be all that is read.
+    """
+
+    headline: str
+    chapters: tuple[Chapter, ...]
+    safe_next: tuple[advice.Advice, ...]
+
+    def lines(self) -> list[str]:
+        """The story as text, one line each."""
+        told = [self.headline]
+        for chapter in self.chapters:
+            told += ["", chapter.title, *(f"  {line}" for line in chapter.lines)]
+        told += ["", "What is safe next"]
+        if not self.safe_next:
+            told.append("  Nothing needs to be done.")
+        for item in self.safe_next:
+            told += [f"  {item.command}", f"      {item.meaning}"]
+        return told
+
+
+def tell(known: Known, program: str = "ascertain") -> Story:
+    """The story of a task.
+
+    Args:
+        known: What could be found out.
+        program: How the reader calls the command.
+    """
+    chapters = [Chapter("The task", tuple(_task(known)))]
+    chapters += [Chapter(_title(effect), tuple(_effect(known, effect))) for effect in known.effects]
+    if known.gaps:
+        chapters.append(Chapter("What could not be asked", tuple(map(wording.plain, known.gaps))))
+    return Story(headline(known), tuple(chapters), advice.safe_next(known, program))
+
+
+def headline(known: Known) -> str:
+    """Where the task stands, in one sentence."""
+    return f"Task {known.task_id} {_standing(known)}."
+
+
+def _standing(known: Known) -> str:
+    if known.run is None:
+        return _without_run(known)
+    if not known.running:
+        return _ended(known, known.run)
+    if known.status is None:
+        return "is running, but no worker answers for it, so it stands still"
+    return _at(known.status)
+
+
+def _without_run(known: Known) -> str:
+    if any(effect.open for effect in known.effects):
+        if known.gaps:
+            return "has an effect that is not resolved, and whether somebody pursues it cannot be asked"
+        return "has an effect that is not resolved, and nobody pursues it any more"
+    return "is over, as far as the ledger knows" if known.effects else "left nothing in the ledger"
+
+
+def _ended(known: Known, run: Run) -> str:
+    if known.outcome is not None:
+        return _OUTCOMES[known.outcome]
+    how = _ENDS.get(run.state, f"ended as {run.state}")
+    if any(effect.open for effect in known.effects):
+        return f"{how} while an effect of it is not resolved"
+    return how
+
+
+def _at(status: TaskStatus) -> str:
+    opened = status.open
+    if status.outcome is not None:
+        return f"{_OUTCOMES[status.outcome]}, and takes back what had been done"
+    if opened is None:
+        return "has just begun"
+    step = f"step {opened.step}"
+    if opened.doing == advice.HELD:
+        return f"waits before {step}, because its partition {status.partition} is paused"
+    state = opened.standing.state if opened.standing is not None else None
+    match state:
+        case State.QUARANTINED:
+            return f"waits for a person to decide about {step}"
+        case State.TAKEN_OVER:
+            return f"is in the hands of a person, who took over {step}"
+        case State.UNKNOWN | State.ACCEPTED | State.IN_FLIGHT:
+            return f"is finding out whether {step} happened"
+        case State.CLEAR:
+            return f"will try {step} again, because it provably did not happen"
+        case _:
+            return f"is at {step}" if opened.doing == BUSY else f"waits at {step}"
+
+
+def _task(known: Known) -> Iterable[str]:
+    run, status = known.run, known.status
+    if known.kind:
+        yield f"It is a {known.kind} task in partition {known.partition}."
+    if run is not None:
+        yield f"It was started at {wording.moment(run.started_at)}."
+        if run.closed_at is not None:
+            yield f"Its workflow ended at {wording.moment(run.closed_at)} ({run.state})."
+    if status is None:
+        return
+    if status.cancelling:
+        yield "It was told to cancel: no new step starts, and what is open is ascertained first."
+    if status.open is not None:
+        yield from _open_effect(status.open)
+    for refused in status.refused_commands:
+        said = wording.sentence(
+            f"A command was not applied at {wording.clock(refused.at)}", refused.detail
+        )
+        yield said
+
+
+def _open_effect(opened: OpenEffect) -> Iterable[str]:
+    since = wording.moment(opened.since)
+    yield wording.sentence(
+        f"It has been at step {opened.step} like this since {since}", opened.reason
+    )
+    standing = opened.standing
+    if standing is not None and standing.conclusive_at is not None:
+        at = wording.moment(standing.conclusive_at)
+        yield f"That the outside does not show it proves nothing before {at}."
+
+
+def _title(effect: KnownEffect) -> str:
+    row = effect.row
+    return f"Step {row.step}: {row.state} (effect {row.effect_id}, {row.kind})"
+
+
+def _effect(known: Known, effect: KnownEffect) -> Iterable[str]:
+    row = effect.row
+    yield wording.standing(row)
+    since, how_long = wording.moment(row.state_since), wording.age(row.now - row.state_since)
+    yield f"It has been so since {since}, which is {how_long}."
+    yield from (f"{wording.clock(told.at)}  {wording.event(told)}" for told in effect.trail)
+    yield from repeats(effect)
+    yield from _by_itself(known, effect)
+
+
+def repeats(effect: KnownEffect) -> Iterable[str]:
+    """Why it was repeated, or why it is not."""
+    for before, claim in _repeated(effect.trail):
+        if claim.move == Move.RESEND:
+            yield (
+                f"Attempt {claim.attempt} was no second try: the outside recognises the key, so sending the "
+                "same bytes again asks what became of the first."
+            )
+        else:
+            said = (
+                f"Attempt {claim.attempt} was allowed because the one before provably did nothing"
+            )
+            yield wording.sentence(said, before.evidence.detail)
+    row = effect.row
+    if row.state in _DOUBTFUL:
+        yield (
+            f"It is not done again, because nothing proves that attempt {row.attempt} did not happen. "
+            "That time has passed is no proof."
+        )
+    elif row.attempt == 1 and row.state is State.SETTLED:
+        yield "It was sent once and never repeated."
+
+
+def _repeated(trail: Sequence[AuditEvent]) -> Iterable[tuple[AuditEvent, AuditEvent]]:
+    """Each claim after the first, with the last event before it that moved the effect."""
+    last: AuditEvent | None = None
+    for told in trail:
+        if told.move in {wording.REFUSED_WRITE, wording.NOTE, Move.RENEW}:
+            continue
+        if told.move in {Move.CLAIM, Move.RESEND} and last is not None:
+            yield last, told
+        last = told
+
+
+def _by_itself(known: Known, effect: KnownEffect) -> Iterable[str]:
+    """What happens next without anybody."""
+    row = effect.row
+    if not effect.open:
+        return
+    if not known.running:
+        if known.run is not None or not known.gaps:
+            yield "Nothing happens by itself: no workflow pursues this effect now."
+        return
+    if row.state is State.QUARANTINED:
+        yield "Where the outside can be asked it still is, slowly; a fact that turns up settles it."
+    elif row.state is State.CLEAR and row.retry_at is not None and row.retry_at > row.now:
+        yield f"It is tried again {_in(row.retry_at - row.now)}."
+    elif row.state in {State.UNKNOWN, State.ACCEPTED, State.IN_FLIGHT}:
+        yield "It is asked for again by itself, less often the longer it takes."
+
+
+def _in(wait: timedelta) -> str:
+    return f"in {wording.age(wait)}"

@@ -1,0 +1,116 @@
+"""``ascertain submit``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from ascertain.cli import intake, output, place, shape
+from ascertain.cli.progress import Progress
+from ascertain.cli.submission import Fate, Outcome, Submission, Wish, exit_code_of
+
+if TYPE_CHECKING:
+    pass
+
+_STANDARD_INPUT: Final = "-"
+
+
+async def submit(
+    source: str, wish: Wish, config: Path | None, *, stream: bool, as_json: bool
+) -> int:
+    """Submit what a file or standard input holds, and print what became of it.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        InvalidTask: It holds nothing.
+        AscertainError: The one task that it holds was not started.
+    """
+    with _opened(source) as descriptor:
+        name = None if source == _STANDARD_INPUT else Path(source)
+        found = await intake.read(descriptor, name, stream=stream)
+        if wish.message_id is not None and not found.single:
+            raise typer.BadParameter("--message-id is for one task; in a stream each has its own")
+        client = await place.find(config).client(enforce_kinds=True)
+        submission = Submission(client, wish, as_json, Progress())
+        if found.single:
+            return await _single(submission, await anext(found.entries), as_json=as_json)
+        return await _stream(submission, found, as_json=as_json)
+
+
+async def _single(submission: Submission, entry: intake.Entry, *, as_json: bool) -> int:
+    outcome = await submission.one(entry)
+    if outcome.run_id is None and outcome.error is not None:
+        raise outcome.error
+    if as_json:
+        output.document(outcome.document())
+    else:
+        _print(outcome)
+    if outcome.error is not None:
+        output.note(f"ascertain: {outcome.error}")
+    return exit_code_of(outcome)
+
+
+def _print(outcome: Outcome) -> None:
+    said = {
+        Fate.STARTED: "is started",
+        Fate.DUPLICATE: "had been started before; nothing new was started",
+        Fate.RESTARTED: "is started again, because its last run was ended from outside; it begins by asking",
+    }
+    output.line(f"Task {outcome.task_id} {said[outcome.fate]}.")
+    if outcome.result is not None:
+        shape.print_result(outcome.result)
+
+
+async def _stream(submission: Submission, found: intake.Intake, *, as_json: bool) -> int:
+    finished = False
+    try:
+        await submission.stream(found)
+        finished = True
+    finally:
+        submission.progress.clear()
+        if not finished:
+            output.note("Stopped half-way. Run the same again: what was started is recognised.")
+    _summarise(submission, as_json=as_json)
+    return submission.exit_code
+
+
+def _summarise(submission: Submission, *, as_json: bool) -> None:
+    counted: dict[str, object] = {fate.value: submission.fates[fate] for fate in Fate}
+    total = submission.fates.total()
+    if as_json:
+        outcomes: dict[str, object] = dict(submission.outcomes)
+        summary = {"lines": total, **counted, "outcomes": outcomes}
+        output.json_line({"summary": summary, "exit_code": submission.exit_code})
+    else:
+        parts = [f"{count} {fate}" for fate, count in counted.items() if count]
+        output.line(f"{total} lines: {', '.join(parts)}.")
+        if submission.outcomes:
+            ended = (f"{count} {what}" for what, count in sorted(submission.outcomes.items()))
+            output.line(f"Results: {', '.join(ended)}.")
+    if submission.fates[Fate.UNANSWERED]:
+        output.note(
+            "The server did not answer, so the rest was not submitted. Run the same again: what was "
+            "started is recognised."
+        )
+
+
+@contextmanager
+def _opened(source: str) -> Generator[int]:
+    if source == _STANDARD_INPUT:
+        yield 0
+        return
+    try:
+        descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise typer.BadParameter(f"cannot read {source}: {error.strerror}") from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,192 @@
+"""Commands about tasks. Each imports what it needs when it runs, so that ``--help`` is quick."""
+
+# ruff: noqa: PLC0415 - see above
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Annotated, Literal
+
+import typer
+
+from ascertain.cli import option
+
+# The names of ``contracts.command.Action``, which would cost a second to import; a test compares them.
+Action = Literal["take", "confirm", "deny", "retry", "abandon", "release"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (submit, list_, show, explain, result, takeover, reconcile, cancel):
+        app.command(name=command.__name__.rstrip("_"))(command)
+
+
+def submit(  # noqa: PLR0913 - each is one option of the command
+    source: Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for standard input.")],
+    *,
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="One task a line; told by itself where it can be.")
+    ] = False,
+    concurrency: Annotated[int, typer.Option(min=1, max=1000, help="Lines at a time.")] = 32,
+    patience: Annotated[
+        timedelta,
+        typer.Option(
+            parser=option.length,
+            metavar="TIME",
+            help="How long a line is tried again while the server does not answer.",
+        ),
+    ] = timedelta(seconds=60),
+    message_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="The message that asked for the one task.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the result and show it.")] = False,
+    within: option.Within = None,
+    config: option.Config = None,
+    as_json: option.Json = False,
+) -> None:
+    """Start the task in FILE, or one a line.
+
+    Safe to run again and again: a task that was started before is recognised. With --json, a stream gives
+    one JSON document a line and its summary last.
+    """
+    from ascertain.cli import submit as command
+    from ascertain.cli.submission import Wish
+
+    wish = Wish(concurrency, patience, message_id, wait or within is not None, within)
+    code = asyncio.run(command.submit(source, wish, config, stream=jsonl, as_json=as_json))
+    raise typer.Exit(code)
+
+
+def list_(
+    *,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STATE",
+            help="RUNNING, HELD, WAITING, a state of an effect such as UNKNOWN, or how it ended: DONE ...",
+        ),
+    ] = None,
+    partition: Annotated[str | None, typer.Option(help="Of this partition only.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Of this kind of task only.")] = None,
+    quarantined: Annotated[
+        bool, typer.Option("--quarantined", help="What waits for a person: --state QUARANTINED.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")] = 100,
+    config: option.Config = None,
+    as_json: option.Json = False,
+) -> None:
+    """List tasks, newest first.
+
+    A task that was just started or just changed its state may be missing for about a second.
+    """
+    from ascertain.cli import listing
+
+    if quarantined and state not in {None, "QUARANTINED"}:
+        raise typer.BadParameter("--quarantined and another --state exclude each other")
+    wanted = "QUARANTINED" if quarantined else state
+    asked = listing.Filter(wanted, partition, kind, limit)
+    asyncio.run(listing.list_tasks(asked, config, as_json=as_json))
+
+
+def show(task: option.Task, *, config: option.Config = None, as_json: option.Json = False) -> None:
+    """Show where a task stands and every effect and attempt of it.
+
+    Works with whichever of the task's workflow and the ledger can be reached, and says which cannot.
+    """
+    from ascertain.cli import inspection
+
+    asyncio.run(inspection.show(task, config, as_json=as_json))
+
+
+def explain(
+    task: option.Task, *, config: option.Config = None, as_json: option.Json = False
+) -> None:
+    """Tell the whole case of a task in plain words, and what is safe next."""
+    from ascertain.cli import inspection
+
+    asyncio.run(inspection.explain(task, config, as_json=as_json))
+
+
+def result(
+    task: option.Task,
+    *,
+    within: option.Within = None,
+    config: option.Config = None,
+    as_json: option.Json = False,
+) -> None:
+    """Wait for what becomes of a task. Exit code 0 only if it is DONE."""
+    from ascertain.cli import steering
+
+    raise typer.Exit(asyncio.run(steering.result(task, within, config, as_json=as_json)))
+
+
+def takeover(  # noqa: PLR0913 - each is one option of the command
+    task: option.Task,
+    action: Annotated[Action, typer.Argument(metavar="ACTION", help="What to do; see below.")],
+    *,
+    reason: Annotated[str, typer.Option(help="Why; kept in the audit trail for ever.")],
+    operator: option.Operator = None,
+    version: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="The version of the effect that you looked at; else it is shown first."
+        ),
+    ] = None,
+    effect: Annotated[
+        str | None, typer.Option(metavar="ID", help="The effect that you looked at.")
+    ] = None,
+    external_id: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="For confirm: the outside's own id of the fact."),
+    ] = None,
+    evidence: Annotated[
+        str | None, typer.Option(metavar="JSON", help="What you saw, as a small JSON object.")
+    ] = None,
+    override: Annotated[
+        bool,
+        typer.Option(
+            "--override", help="Insist although the outside cannot be asked or contradicts."
+        ),
+    ] = False,
+    request_id: option.RequestId = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask back.")] = False,
+    config: option.Config = None,
+    as_json: option.Json = False,
+) -> None:
+    """Decide about the open effect of a task, as a named person.
+
+    take: it is yours now. confirm: it exists. deny: it does not exist. retry: ask the outside, then go on.
+    abandon: give it up. release: hand it back. `ascertain explain TASK` says which of them are safe.
+    """
+    from ascertain.cli import person
+
+    order = person.Order(
+        action=action,
+        operator=option.operator_name(operator),
+        reason=reason,
+        version=version,
+        effect_id=effect,
+        external_id=external_id,
+        evidence=evidence,
+        override=override,
+        request_id=request_id,
+    )
+    asyncio.run(person.takeover(task, order, config, sure=yes, as_json=as_json))
+
+
+def reconcile(
+    task: option.Task, *, config: option.Config = None, as_json: option.Json = False
+) -> None:
+    """Ask the outside about a task now instead of at the next turn. Always safe."""
+    from ascertain.cli import steering
+
+    asyncio.run(steering.reconcile(task, config, as_json=as_json))
+
+
+def cancel(
+    task: option.Task, *, config: option.Config = None, as_json: option.Json = False
+) -> None:
+    """Cancel a task: no new step starts, and what is open outside is ascertained first."""
+    from ascertain.cli import steering
+
+    asyncio.run(steering.cancel(task, config, as_json=as_json))

@@ -1,0 +1,235 @@
+"""Plain words for states, audit events and times. Pure; who reads it may be new, and tired."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from ascertain.contracts.effect import State
+from ascertain.machine import Move
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ascertain.contracts.effect import AuditEvent, EffectRow
+
+REFUSED_WRITE: Final = "refused_write"
+NOTE: Final = "note"
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+
+
+def plain(text: str) -> str:
+    """Text of somebody else, fit for a terminal: on one line and without control characters."""
+    return _CONTROL.sub(" ", text).strip()
+
+
+def moment(at: datetime) -> str:
+    """A time, always with its zone."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def clock(at: datetime) -> str:
+    """A time of a day that is known already."""
+    return f"{at.astimezone(UTC):%H:%M:%S} UTC"
+
+
+def age(length: timedelta) -> str:
+    """A length of time in one unit, rounded down."""
+    length = max(length, timedelta(0))
+    if length >= timedelta(days=2):
+        return f"{length // timedelta(days=1)} days"
+    if length >= timedelta(hours=2):
+        return f"{length // timedelta(hours=1)} hours"
+    if length >= timedelta(minutes=2):
+        return f"{length // timedelta(minutes=1)} minutes"
+    seconds = length // timedelta(seconds=1)
+    return "1 second" if seconds == 1 else f"{seconds} seconds"
+
+
+def sentence(*parts: str) -> str:
+    """Parts with a colon between them and one full stop; empty parts are left out."""
+    text = ": ".join(part.strip().rstrip(".") for part in map(plain, parts) if part)
+    return f"{text}." if text else ""
+
+
+def worker(actor: str) -> str:
+    """The process in an actor, without the part that names its one claim."""
+    return plain(actor.split("/", 1)[0])
+
+
+def standing(row: EffectRow) -> str:
+    """One sentence: what is true of the fact outside."""
+    match row.state:
+        case State.SETTLED:
+            return f"It exists outside as {plain(row.external_id or 'an unnamed fact')}."
+        case State.TAKEN_OVER:
+            by = plain(row.taken_by or "A person")
+            return f"{by} has taken it over. Automation does nothing now."
+        case State.ACCEPTED:
+            job = f" as job {plain(row.job_id)}" if row.job_id else ""
+            return (
+                f"The outside took it{job} and works on it. It is never sent again, only asked for."
+            )
+        case State.IN_FLIGHT:
+            return _in_flight(row)
+        case state:
+            return _STANDING[state]
+
+
+def _in_flight(row: EffectRow) -> str:
+    if row.now < row.lease_until:
+        until = clock(row.lease_until)
+        return f"An attempt may be on its way outside right now; it may send until {until}."
+    return "An attempt began and has not reported back. It may or may not have happened."
+
+
+_STANDING: Final[Mapping[State, str]] = {
+    State.REFUSED: "The outside said no for good. Nothing happened.",
+    State.ABANDONED: "A person gave it up.",
+    State.SUPERSEDED: "It was replaced by a new input; this one is never done.",
+    State.CLEAR: "It provably does not exist outside, so it may be done.",
+    State.UNKNOWN: (
+        "It may or may not exist outside. Until that is proved, only asking is allowed."
+    ),
+    State.QUARANTINED: (
+        "It is not proved whether it exists outside, and automation has stopped: a person decides."
+    ),
+}
+
+
+def event(told: AuditEvent) -> str:
+    """One sentence: what an event of the audit trail says."""
+    words = _WORDS.get(told.move)
+    return words(told) if words is not None else sentence(told.move, told.evidence.detail)
+
+
+def _claim(told: AuditEvent) -> str:
+    return (
+        f"Attempt {told.attempt} was permitted to {worker(told.actor)}, and what it sends was stored, "
+        "before anything could leave."
+    )
+
+
+def _resend(told: AuditEvent) -> str:
+    return (
+        f"Attempt {told.attempt} was permitted to {worker(told.actor)}: the same bytes under the same key, "
+        "which counts as asking while the key protects."
+    )
+
+
+def _renew(told: AuditEvent) -> str:
+    return f"Attempt {told.attempt} was still at work, and its permit to send was lengthened."
+
+
+def _settle(told: AuditEvent) -> str:
+    return sentence(f"Attempt {told.attempt} got proof: it exists{_as(told)}", told.evidence.detail)
+
+
+def _refuse(told: AuditEvent) -> str:
+    said = f"Attempt {told.attempt} was refused for good and nothing happened"
+    return sentence(said, told.evidence.detail)
+
+
+def _accept(told: AuditEvent) -> str:
+    said = f"Attempt {told.attempt} was taken: the outside works on it"
+    return sentence(said, told.evidence.detail)
+
+
+def _clear(told: AuditEvent) -> str:
+    said = f"Attempt {told.attempt} provably did nothing"
+    if told.evidence.source == "phase":
+        said = f"Attempt {told.attempt} provably did nothing, because it never left us"
+    return sentence(said, told.evidence.detail)
+
+
+def _doubt(told: AuditEvent) -> str:
+    said = f"Attempt {told.attempt} may or may not have happened"
+    return sentence(said, told.evidence.detail)
+
+
+def _fence(told: AuditEvent) -> str:
+    return (
+        f"Attempt {told.attempt} never reported back (its worker died, froze or was cut off), so its permit "
+        "was withdrawn. It may or may not have happened."
+    )
+
+
+def _find(told: AuditEvent) -> str:
+    if told.evidence.source == "late_write":
+        return sentence(f"A late answer was found: it exists{_as(told)}", told.evidence.detail)
+    return f"The outside was asked and has it{_as(told)}."
+
+
+def _find_refused(told: AuditEvent) -> str:
+    said = "The outside was asked and says that it failed for good"
+    return sentence(said, told.evidence.detail)
+
+
+def _find_pending(told: AuditEvent) -> str:
+    return sentence("The outside was asked and is still working on it", told.evidence.detail)
+
+
+def _find_absent(told: AuditEvent) -> str:
+    return sentence("The outside was asked and provably does not have it", told.evidence.detail)
+
+
+def _quarantine(told: AuditEvent) -> str:
+    return sentence("Automation stopped", told.evidence.detail)
+
+
+def _as(told: AuditEvent) -> str:
+    return f" as {plain(told.receipt.external_id)}" if told.receipt is not None else ""
+
+
+def _person(what: str) -> Callable[[AuditEvent], str]:
+    def words(told: AuditEvent) -> str:
+        # The detail of a person's evidence begins with their name, which the sentence says already.
+        why = told.evidence.detail.removeprefix(f"{told.actor}: ")
+        insisted = (
+            " against what the outside could show" if told.evidence.body.get("override") else ""
+        )
+        return sentence(f"{plain(told.actor)} {what}{_as(told)}{insisted}", why)
+
+    return words
+
+
+def _refused_write(told: AuditEvent) -> str:
+    said = (
+        f"A late write of attempt {told.attempt} by {worker(told.actor)} was refused, because its permit "
+        f"(number {told.lease_version}) was not the current one, and kept as evidence"
+    )
+    fact = f"it knew of {plain(told.receipt.external_id)}" if told.receipt is not None else ""
+    return sentence(said, fact or told.evidence.detail)
+
+
+def _note(told: AuditEvent) -> str:
+    return sentence(f"{worker(told.actor)} noted", told.evidence.detail)
+
+
+_WORDS: Final[Mapping[str, Callable[[AuditEvent], str]]] = {
+    Move.CLAIM: _claim,
+    Move.RESEND: _resend,
+    Move.RENEW: _renew,
+    Move.SETTLE: _settle,
+    Move.REFUSE: _refuse,
+    Move.ACCEPT: _accept,
+    Move.CLEAR: _clear,
+    Move.DOUBT: _doubt,
+    Move.FENCE: _fence,
+    Move.FIND: _find,
+    Move.FIND_REFUSED: _find_refused,
+    Move.FIND_PENDING: _find_pending,
+    Move.FIND_ABSENT: _find_absent,
+    Move.QUARANTINE: _quarantine,
+    Move.TAKE: _person("took it over"),
+    Move.CONFIRM: _person("confirmed that it exists"),
+    Move.DENY: _person("stated that it does not exist"),
+    Move.RETRY: _person("ordered automation to ask again and go on"),
+    Move.ABANDON: _person("gave it up"),
+    Move.RELEASE: _person("handed it back to automation"),
+    Move.SUPERSEDE: _person("replaced its input"),
+    REFUSED_WRITE: _refused_write,
+    NOTE: _note,
+}
