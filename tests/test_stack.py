@@ -126,14 +126,14 @@ async def test_postgres_wants_its_password(postgres):
         await asyncpg.connect(url, ssl=False, timeout=10)
 
 
-async def test_a_new_server_takes_no_notice_of_a_dead_ones_number(server_directory):
+async def test_a_new_server_takes_no_notice_of_a_dead_ones_number(server_directory, postgres):
     server = EmbeddedPostgres(server_directory)
     await server.start()
     pid_file = server_directory / "data" / "postmaster.pid"
     lines = pid_file.read_text().splitlines()
     await server.kill()
     # As after a reboot: the number in the file belongs to somebody else by now.
-    pid_file.write_text("\n".join([str(os.getppid()), *lines[1:]]) + "\n")
+    pid_file.write_text("\n".join([str(postgres.pid), *lines[1:]]) + "\n")
     await server.start()
     assert server.running
     await server.stop()
