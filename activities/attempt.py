@@ -16,7 +16,7 @@ from ascertain.policy import directive_for, retry_wait, says_of_effect
 from ascertain.ports import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from pydantic import JsonValue
 
@@ -52,9 +52,9 @@ class Attempt:
         try:
             came_to = await self._call()
         except asyncio.CancelledError:
-            await asyncio.shield(self._record(_cancelled()))
+            await _to_its_end(self._record(_cancelled()))
             raise
-        return await self._record(says_of_effect(self.granted.row, came_to))
+        return await _to_its_end(self._record(says_of_effect(self.granted.row, came_to)))
 
     async def _call(self) -> Outcome:
         permit = HeldPermit(
@@ -99,6 +99,19 @@ class Attempt:
                 ),
             )
         return after_write(written, self.kind)
+
+
+async def _to_its_end(recording: Coroutine[None, None, Directive]) -> Directive:
+    """Record whatever is known, also if nobody waits for us any more: a late receipt is a fact.
+
+    A worker that was frozen is told on its first steps that its activity is cancelled.
+    """
+    task = asyncio.ensure_future(recording)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 async def persist(write: Callable[[], Awaitable[Written]]) -> Written:

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from activities.dispatch import dispatch
+from activities.serving import Served, Serving
+from ascertain.contracts import outcome
+from ascertain.contracts.effect import Effect, Evidence, Receipt, State
+from ascertain.contracts.semantics import Policy, Semantics
+from ascertain.ledger.model import ModelLedger
+from ascertain.ports import Kind
+
+EFFECT = Effect(
+    effect_id="ef1-a", task_id="task-1", step="do", kind="toy.fact", partition="p", input={}
+)
+ANSWER = Evidence(source="answer", rule="proof")
+SETTLED = outcome.Settled(receipt=Receipt(external_id="fact-1"), evidence=ANSWER)
+
+
+class SlowLedger(ModelLedger):
+    """A ledger whose writes take as long as the test wants."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: datetime.now(UTC))
+        self.asked = asyncio.Event()
+        self.answers = asyncio.Event()
+
+    async def record(self, lease, outcome, *, retry_in=None):
+        self.asked.set()
+        await self.answers.wait()
+        return await super().record(lease, outcome, retry_in=retry_in)
+
+
+class ToyAdapter:
+    """An outside that answers when the test lets it."""
+
+    semantics = Semantics()
+
+    def __init__(self) -> None:
+        self.called = asyncio.Event()
+        self.answers = asyncio.Event()
+
+    def prepare(self, effect):
+        return b"{}"
+
+    async def perform(self, call, permit):
+        permit.check()
+        self.called.set()
+        await self.answers.wait()
+        return SETTLED
+
+
+@pytest.fixture
+async def ledger() -> SlowLedger:
+    return SlowLedger()
+
+
+@pytest.fixture
+async def adapter() -> ToyAdapter:
+    return ToyAdapter()
+
+
+@pytest.fixture
+async def attempt(ledger, adapter) -> asyncio.Task:
+    kind = Kind("toy.fact", adapter.semantics, Policy(), adapter)
+    serving = Serving(ledger, {"toy.fact": kind}, "worker:1")
+    return asyncio.create_task(dispatch(serving, Served(kind, adapter), EFFECT))
+
+
+async def cancel(attempt, ledger) -> None:
+    """Cancel, and let the ledger answer only when the loop has nothing else to do."""
+    attempt.cancel()
+    await ledger.asked.wait()
+    await asyncio.wait([attempt], timeout=0.05)
+    assert not attempt.done(), "it gave up although the ledger had not answered"
+    ledger.answers.set()
+    with pytest.raises(asyncio.CancelledError):
+        await attempt
+
+
+async def state(ledger) -> State:
+    case = await ledger.inspect(EFFECT.effect_id)
+    return case.row.state
+
+
+async def test_what_the_outside_answered_is_recorded_although_the_attempt_is_cancelled_meanwhile(
+    attempt, ledger, adapter
+):
+    adapter.answers.set()
+    await ledger.asked.wait()
+    await cancel(attempt, ledger)
+    assert await state(ledger) is State.SETTLED
+
+
+async def test_an_attempt_that_is_cancelled_while_it_is_outside_is_recorded_as_doubt(
+    attempt, ledger, adapter
+):
+    await adapter.called.wait()
+    await cancel(attempt, ledger)
+    assert await state(ledger) is State.UNKNOWN
