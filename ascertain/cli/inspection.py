@@ -202,10 +202,10 @@ def _print_effect(effect: KnownEffect) -> None:
     }
     output.lines(f"  {name:<12}{value}" for name, value in facts.items() if value)
     output.table(
-        ("  attempt", "at", "by", "what", "answer"),
+        ("attempt", "at", "by", "what", "answer"),
         [
             (
-                f"  {event.attempt}",
+                str(event.attempt),
                 wording.moment(event.at),
                 wording.worker(event.actor),
                 event.move,
@@ -213,4 +213,5 @@ def _print_effect(effect: KnownEffect) -> None:
             )
             for event in effect.trail
         ],
+        indent=2,
     )

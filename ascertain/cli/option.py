@@ -21,8 +21,10 @@ _UNITS: Final = {
 }
 
 
-def length(text: str) -> timedelta:
+def length(text: str | timedelta) -> timedelta:
     """A length of time: a number of seconds, or a number with ``ms``, ``s``, ``m``, ``h`` or ``d``."""
+    if isinstance(text, timedelta):  # a default comes through here too
+        return text
     found = _LENGTH.fullmatch(text.strip())
     if found is None:
         raise typer.BadParameter(f"{text!r} is no length of time such as 30, 90s, 5m or 2h")

@@ -50,9 +50,10 @@ def note(text: str) -> None:
         return
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, indent: int = 0) -> None:
     """Print a table whose cells are never cut short."""
     from rich.console import Console  # noqa: PLC0415 - not loaded for JSON
+    from rich.padding import Padding  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
@@ -64,7 +65,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     # A pipe has no width: a line of a table stays one line there, whatever its length.
     console = Console(file=sys.stdout) if sys.stdout.isatty() else Console(width=_WIDE)
     with console.capture() as captured:
-        console.print(shown)
+        console.print(Padding.indent(shown, indent))
     _write("".join(f"{text.rstrip()}\n" for text in captured.get().splitlines()))
 
 

@@ -33,6 +33,7 @@ def submit(  # noqa: PLR0913 - each is one option of the command
         typer.Option(
             parser=option.length,
             metavar="TIME",
+            show_default="60s",
             help="How long a line is tried again while the server does not answer.",
         ),
     ] = timedelta(seconds=60),

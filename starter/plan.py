@@ -1,0 +1,117 @@
+"""What a development stack is to be: its ports, its deployment file, the environment of its worker."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ascertain import settings as deployment
+from ascertain.errors import SetupError
+from ascertain.settings import DEFAULT_FILE, FILE_VARIABLE
+from starter.process import free_port, port_is_free
+
+if TYPE_CHECKING:
+    from ascertain.cli.stack import Stack
+    from starter.part import Say
+
+EXAMPLES: Final = Path(__file__).parents[1] / "examples"
+EXAMPLE: Final = EXAMPLES / "ascertain.toml"
+FIRST_TASK: Final = EXAMPLES / "first.json"
+# Where the example's outside is, as its deployment file says.
+OUTSIDE_PORT: Final = 7300
+
+_LAST_BASE: Final = 65_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was asked for.
+
+    Attributes:
+        data: Kept from one start to the next.
+        config: The deployment file; None: as every command finds it, or else the example.
+        port_base: The first of four ports in a row; None: the usual ones.
+    """
+
+    data: Path
+    config: Path | None = None
+    headless: bool = False
+    worker: bool = True
+    port_base: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where each part listens."""
+
+    temporal: int
+    ui: int
+    postgres: int
+    outside: int
+
+
+def choose_ports(base: int | None, say: Say) -> Ports:
+    """The usual ports, or those from ``base`` on, each replaced by a free one if it is taken.
+
+    Raises:
+        SetupError: ``base`` leaves no room for four ports.
+    """
+    if base is None:
+        wanted = {"Temporal": 7233, "Web UI": 8233, "PostgreSQL": 7432, "toy outside": OUTSIDE_PORT}
+    elif 1 <= base <= _LAST_BASE:
+        names = ("Temporal", "Web UI", "PostgreSQL", "toy outside")
+        wanted = {name: base + number for number, name in enumerate(names)}
+    else:
+        raise SetupError(f"--port-base must lie between 1 and {_LAST_BASE}")
+    return Ports(*(_choose(name, port, say) for name, port in wanted.items()))
+
+
+def _choose(name: str, port: int, say: Say) -> int:
+    if port_is_free(port):
+        return port
+    other = free_port()
+    say(f"Port {port} is taken by another program; {name} listens on {other} instead.")
+    return other
+
+
+def find_config(config: Path | None) -> Path | None:
+    """The deployment file that is to be served; None: the example.
+
+    Raises:
+        InvalidSettings: It is wrong.
+    """
+    named = os.environ.get(FILE_VARIABLE)
+    default = Path(DEFAULT_FILE)
+    chosen = config or (Path(named) if named else default if default.exists() else None)
+    if chosen is None:
+        return None
+    deployment.load(chosen)
+    return chosen.absolute()
+
+
+def example_config(data: Path, outside_url: str) -> Path:
+    """The example's deployment file, or a copy of it for an outside that is somewhere else."""
+    usual = f"http://127.0.0.1:{OUTSIDE_PORT}"
+    if outside_url == usual:
+        return EXAMPLE
+    copy = data / "ascertain.toml"
+    copy.write_text(EXAMPLE.read_text("utf-8").replace(usual, outside_url), "utf-8")
+    return copy
+
+
+def worker_environment(stack: Stack, ours: Mapping[str, str]) -> dict[str, str]:
+    """Our own variables, with everything that says where Temporal and the ledger are replaced.
+
+    What a person has set for another server (an address, a key, a certificate) must not reach this one.
+    """
+    kept = {name: value for name, value in ours.items() if not name.startswith("TEMPORAL_")}
+    return kept | stack.environment | {"TEMPORAL_CONFIG_FILE": os.devnull}
+
+
+def program(*arguments: str) -> tuple[str, ...]:
+    """A command line of ours; ``-P`` keeps the folder we are in from hiding our own packages."""
+    return (sys.executable, "-P", "-m", *arguments)
