@@ -9,6 +9,7 @@ import tomllib
 import zipfile
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -107,6 +108,16 @@ def test_the_library_imports_nothing_that_it_does_not_declare():
         if not {owner.lower().replace("_", "-") for owner in owners.get(name, [])} & declared_here
     }
     assert undeclared == set()
+
+
+def test_every_entry_point_leads_to_something_that_can_be_called():
+    settings = project()["project"]
+    places = [
+        *settings["scripts"].values(),
+        *settings["entry-points"]["ascertain.adapters"].values(),
+    ]
+    for place in places:
+        assert callable(resolve_name(place)), place
 
 
 def test_every_dependency_has_its_reason():
