@@ -16,6 +16,7 @@ from ascertain.contracts.effect import Evidence
 from ascertain.contracts.work import Decision
 from ascertain.errors import LedgerDown, LookupDown
 from ascertain.machine import next_state
+from ascertain.objection import objection
 from ascertain.policy import MOVE_OF
 from ascertain.ports import Call
 
@@ -76,9 +77,9 @@ class Decide:
         if target is None:
             return f"{command.action} is not possible while the effect is {row.state}"
         seen = await self._look(served, decision, row) if command.action in BELIEVED else None
-        objection = _objection(command, case, seen, served.kind)
-        if objection is not None and not command.override:
-            return objection
+        against = objection(command, case, seen, served.kind)
+        if against is not None and not command.override:
+            return against
         receipt = _receipt(command, case, seen) if command.action is Action.CONFIRM else None
         if receipt is None and command.action is Action.CONFIRM:
             return "confirm needs a receipt with the fact's external_id: the lookup did not find it"
@@ -96,31 +97,6 @@ class Decide:
             return await ask(served, call)
         except LookupDown as error:
             return error
-
-
-def _objection(
-    command: Command, case: Case, seen: Finding | LookupDown | None, kind: Kind
-) -> str | None:
-    """What speaks against the command: a late answer, or what the outside says when it is asked."""
-    if case.late and command.action in {Action.DENY, Action.ABANDON}:
-        proof = case.late[-1].receipt
-        known = proof.external_id if proof is not None else "a receipt"
-        return f"a worker's answer that came too late proves it: {known}; confirm it, or retry"
-    match seen:
-        case LookupDown():
-            return f"{seen}; ask again, or repeat the command with override"
-        case finding.Found() if command.action is Action.DENY:
-            known = seen.receipt.external_id
-            return f"the outside has it as {known}: confirm it, or repeat with override"
-        case finding.Absent() if command.action is Action.CONFIRM:
-            return "the outside does not have it; repeat the command with override to insist"
-        case finding.Absent() if case.row.now < policy.conclusive_at(case.row, kind):
-            conclusive = policy.conclusive_at(case.row, kind)
-            return f"not visible yet; an empty lookup is conclusive from {conclusive:%H:%M:%S} UTC"
-        case finding.Pending():
-            return "the outside is still working on it; ask again later, or repeat with override"
-        case _:
-            return None
 
 
 def _receipt(command: Command, case: Case, seen: Finding | LookupDown | None) -> Receipt | None:

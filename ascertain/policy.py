@@ -94,7 +94,12 @@ def retry_wait(row: EffectRow, kind: Kind) -> timedelta:
 
 
 def ask_wait(row: EffectRow, kind: Kind, *, slower: bool = False) -> timedelta:
-    """Wait before the next question: grows with the age of the doubt, ends where absence concludes."""
+    """Wait before the next question: grows with the age of the doubt, ends where absence concludes.
+
+    A re-send is a question that spends the budget, so it waits like a retry.
+    """
+    if kind.semantics.lookup is None:
+        return retry_wait(row, kind)
     age = max(row.now - row.state_since, NO_WAIT)
     wait = min(max(kind.policy.ask_first, age if slower else age / 2), kind.policy.ask_cap)
     wait = wait * (0.9 + spread(row) / 5)

@@ -156,6 +156,13 @@ def test_questions_slow_down_but_never_stop(age, slower):
     assert timedelta(0) < wait <= served.policy.ask_cap * 1.1
 
 
+def test_a_resend_waits_longer_each_time_for_it_spends_the_budget():
+    served = kind(lookup=None)
+    waits = [policy.ask_wait(row(attempt=n), served) for n in (1, 3, 5)]
+    assert waits[0] * 2 < waits[1]
+    assert waits[1] * 2 < waits[2]
+
+
 @given(st.integers(1, 100), st.integers(0, 99))
 def test_retries_wait_longer_but_within_the_cap(attempt, budget_from):
     served = kind()

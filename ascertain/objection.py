@@ -1,0 +1,93 @@
+"""What evidence says against a person's command: pure, and nothing forgotten."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from ascertain import policy
+from ascertain.contracts import finding
+from ascertain.contracts.command import Action
+from ascertain.errors import LookupDown
+
+if TYPE_CHECKING:
+    from ascertain.contracts.command import Command
+    from ascertain.contracts.effect import EffectRow
+    from ascertain.contracts.finding import Finding
+    from ascertain.ports import Case, Kind
+
+PENDING = "the outside is still working on it; ask again later, or repeat with override"
+
+
+def objection(
+    command: Command, case: Case, seen: Finding | LookupDown | None, kind: Kind
+) -> str | None:
+    """What speaks against a command: a late answer, or what the outside says when it is asked.
+
+    Args:
+        command: What the person says.
+        case: The effect and the receipts that came too late to be recorded.
+        seen: The lookup's finding; LookupDown if it could not be made; None if nobody was to be asked.
+        kind: Tells when an empty lookup is conclusive.
+
+    Returns:
+        One sentence, or None. An override sets it aside, on the record.
+    """
+    if case.late and command.action in {Action.DENY, Action.ABANDON}:
+        proof = case.late[-1].receipt
+        known = proof.external_id if proof is not None else "a receipt"
+        return f"a worker's answer that came too late proves it: {known}; confirm it, or retry"
+    if isinstance(seen, LookupDown):
+        return f"{seen}; ask again, or repeat the command with override"
+    if seen is None:
+        return None
+    if command.action is Action.CONFIRM:
+        return _against_existence(command, seen)
+    return _against_absence(seen, case.row, kind)
+
+
+def _against_existence(command: Command, seen: Finding) -> str | None:
+    match seen:
+        case finding.Found():
+            return None
+        case finding.Absent():
+            return "the outside does not have it; repeat the command with override to insist"
+        case finding.Refused():
+            return f"the outside says that it failed for good ({seen.detail or seen.error_class})"
+        case finding.Pending():
+            return PENDING
+        case finding.Several(external_ids=ids) | finding.Unknowable(candidates=ids):
+            return _not_among(command, ids)
+        case finding.Differs(external_id=only):
+            return _not_among(command, (only,))
+        case _:
+            assert_never(seen)
+
+
+def _not_among(command: Command, ids: tuple[str, ...]) -> str | None:
+    """A person may tie one of the facts that were found, and no other."""
+    named = command.receipt.external_id if command.receipt is not None else None
+    if not ids or named in ids:
+        return None
+    return f"the lookup found {', '.join(ids)}: confirm one of these, or repeat with override"
+
+
+def _against_absence(seen: Finding, row: EffectRow, kind: Kind) -> str | None:
+    match seen:
+        case finding.Refused():
+            return None
+        case finding.Absent():
+            conclusive = policy.conclusive_at(row, kind)
+            if row.now >= conclusive:
+                return None
+            return f"not visible yet; an empty lookup is conclusive from {conclusive:%H:%M:%S} UTC"
+        case finding.Found():
+            known = seen.receipt.external_id
+            return f"the outside has it as {known}: confirm it, or repeat with override"
+        case finding.Pending():
+            return PENDING
+        case finding.Several(external_ids=ids) | finding.Unknowable(candidates=ids):
+            return f"the lookup found {', '.join(ids) or 'no clear answer'}; repeat with override"
+        case finding.Differs():
+            return f"{seen.external_id} carries this id; repeat with override"
+        case _:
+            assert_never(seen)
