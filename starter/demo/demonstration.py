@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from starter.demo.show import Show
     from starter.demo.stack import Stack
 
-SEED: Final = 1
 _SEATS: Final = ("a", "b")
 
 
@@ -46,10 +45,10 @@ class Options:
         keep: Leave everything up at the end, with the Web UI.
     """
 
-    tasks: int | None = None
-    seed: int = SEED
-    naive: bool = False
-    keep: bool = False
+    tasks: int | None
+    seed: int
+    naive: bool
+    keep: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,9 @@ async def _finished(options: Options, show: Show, folder: Path) -> AsyncGenerato
         )
         seats = [await _seated(closing, stack, name, folder) for name in _SEATS]
         show.tell("starting two workers")
-        await asyncio.gather(*(seat.fill() for seat in seats))
+        async with asyncio.TaskGroup() as starting:
+            for seat in seats:
+                starting.create_task(seat.fill())
         drill = Drill(stack.application, seats, show)
         asked = await _drilled(drill, tasks, stack.temporal.namespace, options.seed)
         if not options.keep:

@@ -47,26 +47,19 @@ class Drill:
         self.faults: list[str] = []
 
     async def run(self, first: Sequence[Task], second: Sequence[Task], plan: FaultPlan) -> None:
-        """Submit both waves, the second once the killed worker has a successor; wait for every end.
-
-        Raises:
-            AscertainError: A part of the stack failed.
-        """
+        """Submit both waves, the second once the killed worker has a successor; wait for every end."""
         self.stands = dict.fromkeys([task.task_id for task in (*first, *second)], WAITING)
-        try:
-            async with asyncio.TaskGroup() as group:
-                strikes = Strikes(
-                    plan, self._seats, self._application, aftermath=group, tell=self._show.tell
-                )
-                watching = [group.create_task(self._watch())]
-                await self._submit(first, group, watching)
-                await _within(_SUCCESSOR_WITHIN, strikes.succeeded)
-                await self._submit(second, group, watching)
-                await _within(_ENDED_WITHIN, self._all_over)
-                for task in watching:
-                    task.cancel()
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from failures
+        async with asyncio.TaskGroup() as group:
+            strikes = Strikes(
+                plan, self._seats, self._application, aftermath=group, tell=self._show.tell
+            )
+            watching = [group.create_task(self._watch())]
+            await self._submit(first, group, watching)
+            await _within(_SUCCESSOR_WITHIN, strikes.succeeded)
+            await self._submit(second, group, watching)
+            await _within(_ENDED_WITHIN, self._all_over)
+            for task in watching:
+                task.cancel()
         self._show.states(self.stands)
         self.struck = dict(strikes.done)
         self.faults += [*strikes.faults, *strikes.missed]

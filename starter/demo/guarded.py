@@ -73,7 +73,7 @@ class Guarded:
     def program(self, seat: str, api_base: str) -> Program:
         """See ``Application.program``."""
         return Program(
-            command=(sys.executable, "-m", "ascertain.cli", "worker"),
+            command=(sys.executable, "-m", "ascertain", "worker"),
             environment=self.environment(self.deployment(seat, api_base)),
             task_queue=names.TASK_QUEUE,
         )

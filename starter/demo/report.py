@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +10,8 @@ from rich.table import Table
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from pydantic import JsonValue
 
     from starter.demo.application import Account
     from starter.demo.compare import Comparison
@@ -51,7 +52,7 @@ class Report:
         """Everything that is not as it should be."""
         return (*self.comparison.faults, *self.faults)
 
-    def figures(self) -> dict[str, int | float | bool]:
+    def figures(self) -> dict[str, JsonValue]:
         """The numbers, by the names that ``--json`` gives them."""
         return {
             "tasks": self.tasks,
@@ -65,10 +66,6 @@ class Report:
             "seconds": round(self.seconds, 1),
             "ok": self.ok,
         }
-
-    def line(self) -> str:
-        """The figures as one line of JSON."""
-        return json.dumps(self.figures())
 
 
 _MEANINGS: Final = {

@@ -55,7 +55,9 @@ async def servers(folder: Path, *, naive: bool, web_ui: bool) -> AsyncGenerator[
         started = [server for server in (temporal, outside, postgres) if server is not None]
         for server in started:
             stack.push_async_callback(server.stop)
-        await asyncio.gather(*(server.start() for server in started))
+        async with asyncio.TaskGroup() as starting:
+            for server in started:
+                starting.create_task(server.start())
         client = await Client.connect(
             temporal.address, namespace=temporal.namespace, data_converter=pydantic_data_converter
         )
