@@ -20,7 +20,8 @@ from temporalio.api.workflowservice.v1 import (
 )
 from temporalio.service import RPCError
 
-from ascertain.cli import output, place, wording
+from ascertain.cli import output, place
+from ascertain.cli.text import plain
 from ascertain.client import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.errors import AscertainError, InvalidSettings, SetupError
@@ -83,9 +84,9 @@ async def doctor(config: Path | None, *, as_json: bool) -> int:
 
 
 def _print(check: Check) -> None:
-    output.line(f"{check.verdict:<9}{check.part}: {wording.plain(check.detail)}")
+    output.line(f"{check.verdict:<9}{check.part}: {plain(check.detail)}")
     if check.advice:
-        output.line(f"{'':<9}  {wording.plain(check.advice)}")
+        output.line(f"{'':<9}  {plain(check.advice)}")
     output.flush()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, cast
 import typer
 
 from ascertain.cli import output
-from ascertain.cli.wording import plain
+from ascertain.cli.text import plain
 from ascertain.errors import AscertainError, CommandRefused
 
 if TYPE_CHECKING:

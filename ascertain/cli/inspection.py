@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ascertain.cli import advice, output, place, shape, story, wording
 from ascertain.cli.known import RUNNING, Known, KnownEffect, Run
 from ascertain.cli.listing import KIND, PARTITION
+from ascertain.cli.text import plain
 from ascertain.client import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.errors import AscertainError, NotFound, Unavailable
@@ -177,7 +178,7 @@ def _print(known: Known, safe_next: tuple[Advice, ...]) -> None:
         _print_effect(effect)
     for gap in known.gaps:
         output.line()
-        output.line(wording.plain(gap))
+        output.line(plain(gap))
     output.line()
     output.line("Safe next:" if safe_next else "Nothing needs to be done.")
     for item in safe_next:
@@ -197,7 +198,7 @@ def _print_effect(effect: KnownEffect) -> None:
         "exists as": row.external_id,
         "job": row.job_id,
         "error class": row.error_class,
-        "reason": wording.plain(row.evidence.detail or row.evidence.rule),
+        "reason": plain(row.evidence.detail or row.evidence.rule),
         "trace": row.trace_id,
     }
     output.lines(f"  {name:<12}{value}" for name, value in facts.items() if value)
@@ -209,7 +210,7 @@ def _print_effect(effect: KnownEffect) -> None:
                 wording.moment(event.at),
                 wording.worker(event.actor),
                 event.move,
-                wording.plain(event.evidence.detail or event.evidence.rule)[:_FEW_WORDS],
+                plain(event.evidence.detail or event.evidence.rule)[:_FEW_WORDS],
             )
             for event in effect.trail
         ],

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ascertain.cli.wording import plain
+from ascertain.cli.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

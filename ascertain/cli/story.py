@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ascertain.cli import advice, wording
+from ascertain.cli.text import plain
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
 from ascertain.machine import Move
@@ -86,7 +87,7 @@ def tell(known: Known, program: str = "ascertain") -> Story:
     chapters = [Chapter("The task", tuple(_task(known)))]
     chapters += [Chapter(_title(effect), tuple(_effect(known, effect))) for effect in known.effects]
     if known.gaps:
-        chapters.append(Chapter("What could not be asked", tuple(map(wording.plain, known.gaps))))
+        chapters.append(Chapter("What could not be asked", tuple(map(plain, known.gaps))))
     return Story(headline(known), tuple(chapters), advice.safe_next(known, program))
 
 

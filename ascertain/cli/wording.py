@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from ascertain.cli.text import plain
 from ascertain.contracts.effect import State
 from ascertain.machine import Move
 
@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 
 REFUSED_WRITE: Final = "refused_write"
 NOTE: Final = "note"
-
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
-
-
-def plain(text: str) -> str:
-    """Text of somebody else, fit for a terminal: on one line and without control characters."""
-    return _CONTROL.sub(" ", text).strip()
 
 
 def moment(at: datetime) -> str:

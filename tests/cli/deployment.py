@@ -1,0 +1,52 @@
+"""The deployment that the command's tests talk to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+# Times are those of a loopback provider: a request that was sent takes effect at once or never.
+POLICY = "policy = { lease = 1, retry_base = 0.1, ask_first = 0.05, held_recheck = 300 }"
+
+
+def write_config(folder: Path, url: str) -> Path:
+    """A file with a kind that can be asked for and one that cannot."""
+    path = folder / "deployment.toml"
+    path.write_text(
+        'task_queue = "cli"\n' + _kind("note.create", url, lookup=True) + _kind("note.blind", url)
+    )
+    return path
+
+
+def _kind(name: str, url: str, *, lookup: bool = False) -> str:
+    asked = """
+[kinds."NAME".options.lookup]
+by = "reference"
+lag = 0
+url = "/facts"
+params = { reference = "{effect_id}" }
+items = "data"
+paging = { param = "cursor", next = "cursor" }
+match = { reference = "{effect_id}" }
+external_id = "id"
+"""
+    text = f"""
+[kinds."NAME"]
+adapter = "http"
+semantics = {{ in_flight_max = 0.2 }}
+{POLICY}
+
+[kinds."NAME".options]
+base_url = {json.dumps(url)}
+timeout = 1
+
+[kinds."NAME".options.request]
+method = "POST"
+url = "/facts"
+json = {{ reference = "{{effect_id}}", text = "{{input.text}}" }}
+
+[kinds."NAME".options.proof]
+external_id = "id"
+equals = {{ reference = "{{effect_id}}" }}
+"""
+    return (text + (asked if lookup else "")).replace("NAME", name)

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from temporalio.service import RPCError
+
+from ascertain.ports import EffectFilter
+from ascertain.testing.knob import Rule, SubmitKnobs
+from starter.process import free_port
+
+
+async def stored(deployed, task_id: str) -> bool:
+    """Whether anything of a task stands anywhere."""
+    try:
+        await deployed.client.temporal.get_workflow_handle(task_id).describe()
+    except RPCError:
+        return bool(await deployed.ledger.effects(EffectFilter(task_id=task_id)))
+    return True
+
+
+async def test_a_task_settles_and_its_result_is_shown(deployed):
+    task_id = deployed.new_id()
+    answer = await deployed.cli("submit", deployed.file(deployed.task(task_id)), "--wait")
+    (fact,) = deployed.outside.books.facts_of(deployed.effect_id(task_id))
+    assert f"Task {task_id} is started." in answer.out
+    assert f"Task {task_id}: DONE." in answer.out
+    assert fact.id in answer.out
+    assert answer.err == ""
+
+
+async def test_with_json_one_task_gives_one_document(deployed):
+    task_id = deployed.new_id()
+    file = deployed.file(deployed.task(task_id))
+    answer = await deployed.cli("submit", file, "--wait", "--json", "--message-id", "m-1")
+    assert answer.document["fate"] == "started"
+    assert answer.document["task_id"] == task_id
+    assert answer.document["result"]["outcome"] == "DONE"
+    (row,) = await deployed.ledger.effects(EffectFilter(task_id=task_id))
+    assert row.message_id == "m-1"
+
+
+async def test_the_same_task_again_is_told_to_be_a_duplicate(deployed):
+    task_id = deployed.new_id()
+    file = deployed.file(deployed.task(task_id))
+    await deployed.cli("submit", file, "--wait")
+    again = await deployed.cli("submit", file, "--json")
+    assert again.document["fate"] == "duplicate"
+    assert len(deployed.outside.books.facts_of(deployed.effect_id(task_id))) == 1
+
+
+async def test_the_same_id_with_other_content_is_a_conflict_and_the_first_stands(deployed):
+    task_id = deployed.new_id()
+    await deployed.cli("submit", deployed.file(deployed.task(task_id)), "--wait")
+    other = deployed.task(task_id, partition="elsewhere")
+    answer = await deployed.cli("submit", deployed.file(other), code=3)
+    assert "was started before with other content" in answer.sentence
+    assert answer.out == ""
+
+
+async def test_a_task_on_standard_input_is_started(deployed):
+    task_id = deployed.new_id()
+    text = json.dumps(deployed.task(task_id), indent=2).encode()
+    answer = await deployed.cli("submit", "-", "--json", stdin=text)
+    assert answer.document["task_id"] == task_id
+
+
+async def test_a_refused_task_ends_with_its_outcome_and_exit_code_8(deployed):
+    task_id = deployed.new_id()
+    effect_id = deployed.effect_id(task_id)
+    no = SubmitKnobs.model_validate({"commit": "never", "reply": {"kind": "answer", "status": 400}})
+    deployed.outside.rules.add(Rule(reference=effect_id, submit=no))
+    answer = await deployed.cli(
+        "submit", deployed.file(deployed.task(task_id)), "--within", "30s", code=8
+    )
+    assert f"Task {task_id}: REFUSED." in answer.out
+
+
+async def test_waiting_ends_when_the_time_is_over_and_the_task_goes_on(deployed):
+    task_id = deployed.new_id()
+    lost = SubmitKnobs.model_validate({"reply": {"kind": "drop"}})
+    deployed.outside.rules.add(Rule(reference=deployed.effect_id(task_id), submit=lost))
+    task = deployed.task(task_id, "note.blind")
+    answer = await deployed.cli("submit", deployed.file(task), "--within", "1s", code=9)
+    assert f"task {task_id} is not over yet" in answer.sentence
+    assert (await deployed.client.status(task_id)).outcome is None
+
+
+def broken(deployed, task_id: str) -> dict[str, tuple[str, str]]:
+    """Tasks that must not come in: what is written, and a part of what must be said."""
+    fine = deployed.task(task_id)
+    step = fine["steps"][0]
+    text = json.dumps(fine)
+
+    def with_input(value: object) -> str:
+        return json.dumps({**fine, "steps": [{**step, "input": {"text": value}}]})
+
+    return {
+        "an unknown kind": (
+            json.dumps(deployed.task(task_id, "note.delete")),
+            "no such kind of effect here: note.delete",
+        ),
+        "NaN": (text.replace(f'"for {task_id}"', "NaN"), "NaN is not a JSON number"),
+        "an infinity": (text.replace(f'"for {task_id}"', "-Infinity"), "is not a JSON number"),
+        "a number beyond every float": (
+            text.replace(f'"for {task_id}"', "1e999"),
+            "has no canonical JSON",
+        ),
+        "an integer beyond 2**53": (with_input(2**53 + 1), "has no canonical JSON"),
+        "a number of 5000 digits": (text.replace(f'"for {task_id}"', "9" * 5000), "4300 digits"),
+        "over-size": (with_input("x" * 300_000), "is too large (300"),
+        "step names twice": (
+            json.dumps({**fine, "steps": [step, step]}),
+            "step names must be distinct; used more than once: note",
+        ),
+        "no steps": (json.dumps({**fine, "steps": []}), "steps: "),
+        "a misspelt field": (json.dumps({**fine, "partiton": "x"}), "partiton: "),
+        "a bad task id": (json.dumps({**fine, "task_id": f"{task_id} x"}), "task_id: "),
+        "no task id": (json.dumps({**fine, "task_id": None}), "task without a task_id: task_id: "),
+        "a bad partition": (json.dumps({**fine, "partition": "a/b"}), "partition: "),
+        "a bad message id": (json.dumps({**fine, "message_id": "a b"}), "message_id: "),
+        "a field twice": (
+            text.replace('{"task_id"', '{"kind": "other", "task_id"', 1),
+            "the field 'kind' stands twice",
+        ),
+        "a list": (f"[{text}]", "this is a list; write one task a line"),
+        "half a document": (text[:-10], "not JSON: "),
+        "too deep": (with_input(json.loads("[" * 40 + "]" * 40)), "nested deeper than 32 levels"),
+        "much too deep": (text.replace(f'"for {task_id}"', "[" * 9999), "nested too deeply"),
+        "half a character": (with_input("\ud800"), "has no canonical JSON"),
+    }
+
+
+async def test_what_must_not_come_in_is_refused_line_by_line_and_not_stored(deployed):
+    task_id = deployed.new_id("bad")
+    cases = broken(deployed, task_id)
+    text = "\n".join(written for written, _ in cases.values())
+    answer = await deployed.cli("submit", "-", "--jsonl", "--json", stdin=text.encode(), code=2)
+    *lines, last = map(json.loads, answer.out.splitlines())
+    assert last["summary"]["refused"] == len(cases)
+    told = {line["line"]: line for line in lines}
+    for number, (what, (_, said)) in enumerate(cases.items(), start=1):
+        message = told[number]["error"]["message"]
+        assert told[number]["fate"] == "refused", what
+        assert said in message, what
+        assert "\n" not in message
+        assert f"line {number}: refused: {message}" in answer.err.splitlines()
+    assert not await stored(deployed, task_id)
+
+
+@pytest.mark.parametrize("what", ["an unknown kind", "NaN", "over-size", "half a document"])
+async def test_one_bad_task_ends_in_one_sentence_and_exit_code_2(deployed, what):
+    task_id = deployed.new_id("bad")
+    text, said = broken(deployed, task_id)[what]
+    answer = await deployed.cli("submit", "-", "--json", stdin=text.encode(), code=2)
+    assert said in answer.sentence
+    assert answer.document["error"]["message"] == answer.sentence
+    assert answer.document["error"]["exit_code"] == 2
+    assert not await stored(deployed, task_id)
+
+
+async def test_nothing_to_submit_is_told_so(deployed):
+    answer = await deployed.cli("submit", "-", stdin=b" \n\n", code=2)
+    assert "the input is empty" in answer.sentence
+
+
+async def test_one_broken_line_is_told_with_its_number_and_the_others_go_on(deployed):
+    first, third, fifth = (deployed.new_id() for _ in range(3))
+    file = deployed.file(
+        deployed.task(first),
+        '{"task_id": "half", ',
+        deployed.task(third),
+        "",
+        deployed.task(fifth),
+        deployed.task("nobody", "note.delete"),
+        name="tasks.jsonl",
+    )
+    answer = await deployed.cli("submit", file, "--wait", code=2)
+    said = answer.err.splitlines()
+    assert len(said) == 2
+    assert said[0].startswith("line 2: refused: not JSON: ")
+    assert said[1].startswith("line 6: refused: task 'nobody': no such kind of effect here")
+    assert "5 lines: 3 started, 2 refused." in answer.out
+    assert "Results: 3 DONE." in answer.out
+    for task_id in (first, third, fifth):
+        assert len(deployed.outside.books.facts_of(deployed.effect_id(task_id))) == 1
+    assert not await stored(deployed, "nobody")
+
+
+async def test_a_stream_can_be_submitted_again_and_tells_what_was_there(deployed):
+    known, fresh, changed = (deployed.new_id() for _ in range(3))
+    await deployed.cli(
+        "submit", deployed.file(deployed.task(known), deployed.task(changed)), "--wait"
+    )
+    file = deployed.file(
+        deployed.task(known), deployed.task(fresh), deployed.task(changed, partition="other")
+    )
+    answer = await deployed.cli("submit", file, "--json", code=3)
+    *lines, last = map(json.loads, answer.out.splitlines())
+    fates = {line["task_id"]: line["fate"] for line in lines}
+    assert fates == {known: "duplicate", fresh: "started", changed: "conflict"}
+    assert {line["line"] for line in lines} == {1, 2, 3}
+    assert last["exit_code"] == 3
+    summary = last["summary"]
+    assert (summary["lines"], summary["duplicate"], summary["conflict"]) == (3, 1, 1)
+
+
+async def test_a_message_id_is_refused_for_a_stream(deployed):
+    ids = deployed.new_id(), deployed.new_id()
+    file = deployed.file(*map(deployed.task, ids))
+    answer = await deployed.cli("submit", file, "--message-id", "m", code=2)
+    assert "--message-id is for one task" in answer.sentence
+    assert not await stored(deployed, ids[0])
+
+
+async def test_without_a_server_one_task_ends_with_exit_code_6(cli, tmp_path):
+    file = tmp_path / "task.json"
+    step = {"name": "note", "kind": "note.create", "input": {}}
+    file.write_text(json.dumps({"task_id": "t", "kind": "greeting", "steps": [step]}))
+    address = f"127.0.0.1:{free_port()}"
+    answer = await cli("submit", str(file), "--json", code=6, TEMPORAL_ADDRESS=address)
+    assert f"no Temporal server answers at {address}" in answer.sentence
+    assert answer.document["error"]["code"] == "temporal_down"
+
+
+async def test_a_file_that_cannot_be_read_is_a_usage_error(cli):
+    answer = await cli("submit", "not-there.json", code=2)
+    assert answer.sentence.startswith("Invalid value: cannot read not-there.json: No such file")
