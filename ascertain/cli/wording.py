@@ -94,7 +94,7 @@ _STANDING: Final[Mapping[State, str]] = {
 
 def event(told: AuditEvent) -> str:
     """One sentence: what an event of the audit trail says."""
-    words = _WORDS.get(told.move)
+    words = MOVES.get(told.move)
     return words(told) if words is not None else sentence(told.move, told.evidence.detail)
 
 
@@ -201,7 +201,7 @@ def _note(told: AuditEvent) -> str:
     return sentence(f"{worker(told.actor)} noted", told.evidence.detail)
 
 
-_WORDS: Final[Mapping[str, Callable[[AuditEvent], str]]] = {
+MOVES: Final[Mapping[str, Callable[[AuditEvent], str]]] = {
     Move.CLAIM: _claim,
     Move.RESEND: _resend,
     Move.RENEW: _renew,

@@ -70,9 +70,7 @@ class Cli:
         assert "Traceback" not in answer.err
         return answer
 
-    async def start(
-        self, *arguments: str, **environment: str | None
-    ) -> asyncio.subprocess.Process:
+    async def start(self, *arguments: str, **environment: str | None) -> asyncio.subprocess.Process:
         wanted = {**self.environment, **environment}
         return await asyncio.create_subprocess_exec(
             PROGRAM,

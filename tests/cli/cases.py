@@ -1,0 +1,92 @@
+"""Cases of tasks, made by the ledger's own moves on its pure twin."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ascertain import policy
+from ascertain.cli.known import Known, KnownEffect, Run
+from ascertain.contracts.claim import Granted
+from ascertain.contracts.effect import EffectRow
+from ascertain.contracts.semantics import LookupBy
+from ascertain.contracts.status import OpenEffect, TaskStatus
+from ascertain.ledger.model import ModelLedger
+from tests.core.rows import kind
+from tests.ledger.steps import request
+
+START = datetime(2026, 3, 4, 2, 59, 58, tzinfo=UTC)
+TASK = "task-1"
+EFFECT = "ef1-1"
+
+
+class Night:
+    """One effect of one task, moved on second by second."""
+
+    def __init__(self, lookup: LookupBy | None = LookupBy.REFERENCE, **semantics: Any) -> None:
+        self.now = START
+        self.kind = kind(lookup, **semantics)
+        self.ledger = ModelLedger(lambda: self.now)
+
+    def later(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    async def attempt(self, outcome: Any = None, *, by: str = "host-1:77", **changes: Any) -> None:
+        """A granted claim and, unless its worker dies, what it came to a second later."""
+        answer = await self.ledger.claim(request(owner=f"{by}/c0ffee", **changes))
+        assert isinstance(answer, Granted), answer
+        self.later(1)
+        if outcome is not None:
+            await self.ledger.record(answer.lease, outcome, retry_in=timedelta(seconds=2))
+
+    async def finding(self, found: Any) -> None:
+        """The outside is asked and the rules judge what it says."""
+        row = await self.row()
+        verdict = policy.judge(row, found, self.kind)
+        assert not isinstance(verdict, policy.StillOpen), verdict
+        await self.ledger.converge(EFFECT, row.version, verdict, "host-2:88")
+
+    async def row(self) -> EffectRow:
+        case = await self.ledger.inspect(EFFECT)
+        assert case is not None
+        return case.row
+
+    async def known(
+        self,
+        run: str | None = "RUNNING",
+        *,
+        doing: str | None = None,
+        gaps: tuple[str, ...] = (),
+        result: Any = None,
+    ) -> Known:
+        """What is known now; with ``doing``, a worker answers that the effect is open."""
+        row = await self.row()
+        trail = tuple(await self.ledger.audit(EFFECT))
+        return Known(
+            TASK,
+            self.now,
+            run=self.run(run) if run is not None else None,
+            status=None if doing is None else self.status(row, doing),
+            result=result,
+            effects=(KnownEffect(row, trail),),
+            gaps=gaps,
+        )
+
+    def run(self, state: str) -> Run:
+        closed = None if state == "RUNNING" else self.now
+        return Run("run-1", state, "invoice", "p", START, closed)
+
+    def status(self, row: EffectRow, doing: str) -> TaskStatus:
+        standing = policy.standing_of(row, self.kind)
+        opened = OpenEffect(
+            step=row.step,
+            effect_id=row.effect_id,
+            kind=row.kind,
+            doing=doing,
+            reason=row.evidence.detail,
+            since=row.state_since,
+            standing=None if doing == "held" else standing,
+        )
+        return TaskStatus(
+            task_id=TASK, kind="invoice", partition="p", state=row.state.value, open=opened
+        )

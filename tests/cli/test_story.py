@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from ascertain.cli import advice, story, wording
+from ascertain.contracts.claim import Verdict
+from ascertain.contracts.command import Action
+from ascertain.contracts.effect import Evidence, Receipt, State
+from ascertain.contracts.finding import Absent, Found, Several
+from ascertain.contracts.outcome import NotDone, Unknown
+from ascertain.contracts.status import TimelineEntry
+from ascertain.contracts.task import StepResult, TaskOutcome, TaskResult
+from ascertain.machine import Move
+from tests.cli.cases import EFFECT, START, TASK, Night
+from tests.core.rows import row
+from tests.ledger.steps import accepted, refused, request, settled
+
+
+def lost(detail: str = "no answer within 2 s") -> Unknown:
+    told = Evidence(source="rule", rule="answer_lost", detail=detail)
+    return Unknown(error_class="answer_lost", evidence=told)
+
+
+def never_left() -> NotDone:
+    told = Evidence(source="phase", rule="never_left", detail="the name does not resolve")
+    return NotDone(error_class="never_left", evidence=told)
+
+
+def found(external_id: str = "fact-9") -> Found:
+    return Found(receipt=Receipt(external_id=external_id))
+
+
+def person(said: str, by: str = "ada", **body: object) -> Evidence:
+    return Evidence(source="person", rule="said", detail=f"{by}: {said}", body=body)
+
+
+async def decide(night: Night, move: Move, state: State, why: str, **changes: object) -> None:
+    before = await night.row()
+    verdict = Verdict(state, person(why, **changes.pop("body", {})), **changes)
+    await night.ledger.decide(EFFECT, before.version, move, verdict, "ada")
+
+
+def text(known) -> str:
+    return "\n".join(story.tell(known).lines())
+
+
+def done(external_id: str = "fact-9") -> TaskResult:
+    step = StepResult(
+        step="charge",
+        effect_id=EFFECT,
+        state=State.SETTLED,
+        receipt=Receipt(external_id=external_id),
+    )
+    return TaskResult(task_id=TASK, outcome=TaskOutcome.DONE, steps=(step,))
+
+
+async def test_a_smooth_task_is_done_and_needs_nothing():
+    night = Night()
+    await night.attempt(settled("fact-9"))
+    told = text(await night.known("COMPLETED", result=done()))
+    assert told.startswith(f"Task {TASK} is done: every step exists outside.")
+    assert "It exists outside as fact-9." in told
+    assert "It was sent once and never repeated." in told
+    assert "02:59:58 UTC  Attempt 1 was permitted to host-1:77" in told
+    assert "03:00" not in told.split("What is safe next", maxsplit=1)[1]
+    assert told.endswith("Nothing needs to be done.")
+
+
+async def test_a_lost_answer_that_was_found_is_told_with_its_evidence():
+    night = Night()
+    await night.attempt(lost())
+    night.later(1)
+    await night.finding(found())
+    told = text(await night.known("COMPLETED", result=done()))
+    assert "Attempt 1 may or may not have happened: no answer within 2 s." in told
+    assert "The outside was asked and has it as fact-9." in told
+    assert "It was sent once and never repeated." in told
+
+
+async def test_while_in_doubt_it_says_that_nothing_is_proved_and_why_nothing_is_repeated():
+    night = Night()
+    await night.attempt(lost())
+    told = text(await night.known(doing="reconcile_in"))
+    assert f"Task {TASK} is finding out whether step charge happened." in told
+    assert "It may or may not exist outside." in told
+    assert "nothing proves that attempt 1 did not happen" in told
+    assert "proves nothing before 2026-03-04 03:00:" in told
+    assert f"ascertain reconcile {TASK}" in told
+
+
+async def test_a_second_attempt_is_told_with_the_proof_that_allowed_it():
+    night = Night()
+    await night.attempt(lost())
+    night.later(60)
+    await night.finding(Absent())
+    await night.attempt(settled("fact-9"), by="host-2:88")
+    told = text(await night.known("COMPLETED", result=done()))
+    assert "Attempt 2 was allowed because the one before provably did nothing: absent in a" in told
+    assert "never repeated" not in told
+
+
+async def test_an_attempt_that_never_left_us_is_told_so():
+    night = Night()
+    await night.attempt(never_left())
+    told = text(await night.known(doing="retry_in"))
+    assert "provably did nothing, because it never left us: the name does not resolve." in told
+    assert "will try step charge again, because it provably did not happen" in told
+    assert "It is tried again in 2 seconds." in told
+
+
+async def test_a_dead_worker_is_told_and_its_attempt_stays_in_doubt():
+    night = Night()
+    await night.attempt()
+    open_case = text(await night.known(doing="perform"))
+    assert (
+        "An attempt may be on its way outside right now; it may send until 03:00:03 UTC"
+        in open_case
+    )
+    night.later(60)
+    before = await night.row()
+    assert "has not reported back" in text(await night.known(doing="perform"))
+    await night.ledger.fence(EFFECT, before.version, "host-2:88")
+    told = text(await night.known(doing="reconcile_in"))
+    assert "Attempt 1 never reported back (its worker died, froze or was cut off)" in told
+
+
+async def test_a_same_key_re_send_is_told_to_be_a_question_and_no_second_try():
+    night = Night(lookup=None)
+    await night.attempt(lost(), resend_for=timedelta(hours=1))
+    await night.attempt(settled("fact-9"), resend_for=timedelta(hours=1), resend=True)
+    told = text(await night.known("COMPLETED", result=done()))
+    assert "Attempt 2 was no second try: the outside recognises the key" in told
+
+
+async def test_a_quarantined_task_waits_for_a_person_and_says_which_commands_are_safe():
+    night = Night()
+    await night.attempt(lost())
+    night.later(60)
+    await night.finding(Several(external_ids=("fact-1", "fact-2")))
+    known = await night.known(doing="quarantined")
+    told = text(known)
+    assert told.startswith(f"Task {TASK} waits for a person to decide about step charge.")
+    assert "Automation stopped: several facts carry this id: fact-1, fact-2." in told
+    at = f"--effect {EFFECT} --version {known.effects[0].row.version}"
+    assert f'ascertain takeover {TASK} take {at} --reason "WHY"' in told
+    assert f'ascertain takeover {TASK} confirm {at} --external-id ID --reason "WHY"' in told
+    assert f"ascertain takeover {TASK} release" not in told
+
+
+async def test_what_is_too_early_for_a_person_is_not_called_safe():
+    night = Night(in_flight_max=timedelta(hours=1))
+    await night.attempt(lost())
+    actions = [
+        item.action for item in story.tell(await night.known(doing="reconcile_in")).safe_next
+    ]
+    assert Action.TAKE not in actions
+
+
+async def test_a_taken_over_task_names_its_owner_and_every_decision():
+    night = Night()
+    await night.attempt(lost())
+    night.later(60)
+    await decide(night, Move.TAKE, State.TAKEN_OVER, "on it")
+    told = text(await night.known(doing="taken_over"))
+    assert "is in the hands of a person, who took over step charge" in told
+    assert "ada has taken it over. Automation does nothing now." in told
+    assert "ada took it over: on it." in told
+    await decide(
+        night,
+        Move.CONFIRM,
+        State.SETTLED,
+        "line 12 of the statement",
+        receipt=Receipt(external_id="tx-1"),
+        body={"override": True},
+    )
+    told = text(await night.known("COMPLETED", result=done("tx-1")))
+    assert (
+        "ada confirmed that it exists as tx-1 against what the outside could show: line 12" in told
+    )
+
+
+async def test_a_late_write_of_a_stale_attempt_is_told_with_what_it_knew():
+    night = Night()
+    answer = await night.ledger.claim(request())
+    night.later(10)
+    before = await night.row()
+    await night.ledger.fence(EFFECT, before.version, "host-2:88")
+    await night.ledger.record(answer.lease, settled("fact-9"))
+    told = text(await night.known(doing="reconcile_in"))
+    assert "A late write of attempt 1 by worker was refused" in told
+    assert "it knew of fact-9." in told
+
+
+async def test_a_held_task_names_the_gate_that_holds_it():
+    night = Night()
+    await night.attempt(never_left())
+    known = await night.known(doing="held")
+    assert "waits before step charge, because its partition p is paused" in text(known)
+    assert [item.command for item in story.tell(known).safe_next] == ["ascertain resume p"]
+
+
+async def test_a_task_without_a_worker_stands_still_and_says_so():
+    night = Night()
+    await night.attempt(lost())
+    known = await night.known(gaps=("No worker answered for the task: nobody did within 5 s",))
+    told = text(known)
+    assert told.startswith(f"Task {TASK} is running, but no worker answers for it")
+    assert "What could not be asked" in told
+    assert [item.command for item in story.tell(known).safe_next] == ["ascertain worker"]
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("TERMINATED", "was ended from outside while an effect of it is not resolved"),
+        ("TIMED_OUT", "was ended by the server's time-out while an effect of it is not resolved"),
+        ("FAILED", "failed while an effect of it is not resolved"),
+    ],
+)
+async def test_an_orphaned_effect_is_told_and_is_picked_up_by_submitting_again(state, said):
+    night = Night()
+    await night.attempt(lost())
+    known = await night.known(state)
+    told = text(known)
+    assert said in told
+    assert "Nothing happens by itself: no workflow pursues this effect now." in told
+    assert [item.command for item in story.tell(known).safe_next] == ["ascertain submit FILE"]
+
+
+async def test_a_workflow_lost_to_retention_leaves_what_the_ledger_knows():
+    night = Night()
+    await night.attempt(lost())
+    known = await night.known(None)
+    assert "has an effect that is not resolved, and nobody pursues it any more" in text(known)
+    assert [item.command for item in story.tell(known).safe_next] == ["ascertain submit FILE"]
+
+
+async def test_nothing_is_advised_about_a_task_whose_workflow_cannot_be_asked():
+    night = Night()
+    await night.attempt(lost())
+    known = await night.known(None, gaps=("Temporal: no server answers",))
+    told = text(known)
+    assert "whether somebody pursues it cannot be asked" in told
+    assert "Nothing happens by itself" not in told
+    assert story.tell(known).safe_next == ()
+
+
+async def test_a_cancelled_task_with_a_clear_effect_needs_nothing():
+    night = Night()
+    await night.attempt(never_left())
+    assert story.tell(await night.known("CANCELED")).safe_next == ()
+
+
+async def test_accepted_work_is_told_with_its_job():
+    night = Night()
+    await night.attempt(accepted("job-7"))
+    told = text(await night.known(doing="reconcile_in"))
+    assert "The outside took it as job job-7 and works on it. It is never sent again" in told
+
+
+async def test_a_refusal_is_told_as_nothing_happened():
+    night = Night()
+    await night.attempt(refused())
+    result = TaskResult(
+        task_id=TASK,
+        outcome=TaskOutcome.REFUSED,
+        steps=(StepResult(step="charge", effect_id=EFFECT, state=State.REFUSED),),
+    )
+    told = text(await night.known("COMPLETED", result=result))
+    assert told.startswith(f"Task {TASK} was refused: the outside said no to a step.")
+    assert "The outside said no for good. Nothing happened." in told
+
+
+async def test_commands_that_were_not_applied_are_told():
+    night = Night()
+    await night.attempt(lost())
+    known = await night.known(doing="reconcile_in")
+    refusal = TimelineEntry(at=START, step="", what="takeover", detail="operator: Field required")
+    status = known.status.model_copy(update={"refused_commands": (refusal,)})
+    told = text(type(known)(TASK, START, run=known.run, status=status, effects=known.effects))
+    assert "A command was not applied at 02:59:58 UTC: operator: Field required." in told
+
+
+async def test_words_of_the_outside_cannot_reach_the_terminal_as_commands():
+    night = Night()
+    await night.attempt(lost("\x1b[2J\x1b]0;owned\x07gone\r\nAll is well.\u202e"))
+    told = text(await night.known(doing="reconcile_in"))
+    assert not any(ord(char) < 32 and char != "\n" for char in told)
+    assert "\u202e" not in told
+    assert "[2J ]0;owned gone All is well." in told
+
+
+def test_every_move_has_its_words():
+    assert set(wording.MOVES) == {*Move, wording.REFUSED_WRITE, wording.NOTE}
+
+
+@pytest.mark.parametrize("state", State)
+def test_every_state_has_its_words(state):
+    said = wording.standing(row(state))
+    assert said.endswith(".")
+    assert state.value not in said
+
+
+def test_every_action_has_its_meaning_and_its_place():
+    assert set(advice.MEANING) == set(advice.ORDER) == set(Action)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (-3, "0 seconds"),
+        (1, "1 second"),
+        (119, "119 seconds"),
+        (120, "2 minutes"),
+        (7199, "119 minutes"),
+        (7200, "2 hours"),
+        (172_799, "47 hours"),
+        (172_800, "2 days"),
+    ],
+)
+def test_an_age_is_told_in_one_unit(seconds, said):
+    assert wording.age(timedelta(seconds=seconds)) == said
