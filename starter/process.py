@@ -105,7 +105,7 @@ def _first_client_port() -> int:
 class Child:
     """One started process in a session of its own, with its output in a file."""
 
-    def __init__(  # noqa: PLR0913 - each is one thing that a process is started with
+    def __init__(
         self,
         command: Sequence[str],
         *,
@@ -115,7 +115,7 @@ class Child:
         keep: int | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Start it.
+        """Start it, from a thread that lives as long as we do: on Linux the child is killed with it.
 
         Args:
             command: An absolute path and its arguments.
