@@ -73,8 +73,8 @@ _MEANINGS: Final = {
     "facts": ("facts", "charges and refunds that the outside lists"),
     "duplicates": ("duplicates", "facts beyond one for each effect"),
     "lost": ("lost", "effects that should exist outside and do not"),
-    "refused": ("refused", "effects that the outside declined; nothing was paid"),
-    "reconciled": ("reconciled", "effects whose outcome was found by asking the outside"),
+    "refused": ("refused", "declined by the outside, nothing was paid"),
+    "reconciled": ("reconciled", "outcomes found by asking the outside"),
     "fenced": ("fenced late writes", "refused, and kept as evidence"),
     "quarantined": ("quarantined", "effects that wait for a person"),
     "seconds": ("seconds", "with the start of every server"),
@@ -83,7 +83,9 @@ _MEANINGS: Final = {
 
 def table(report: Report) -> Table:
     """The figures, each with what it counts."""
-    shown = Table(title="What the outside says, compared with what was asked for")
+    shown = Table(
+        title="What the outside says, compared with what was asked for", show_header=False
+    )
     shown.add_column()
     shown.add_column(justify="right")
     shown.add_column(style="dim")
@@ -96,12 +98,13 @@ def table(report: Report) -> Table:
 def struck(report: Report) -> str:
     """Which faults were done, in words."""
     words = {
-        "drop_reply": "answers lost after the work was done",
-        "drop_request": "requests reset on their way",
+        "drop_reply": "answers lost after the work",
+        "drop_request": "requests reset",
         "delay": "answers delayed",
+        "kill": "workers killed",
+        "freeze": "workers frozen and thawed",
     }
-    told = [f"{report.struck.get(kind, 0)} {word}" for kind, word in words.items()]
-    return "Faults done: " + ", ".join([*told, "one worker killed, one frozen and thawed"]) + "."
+    return "Faults: " + ", ".join(f"{told} {report.struck[kind]}" for kind, told in words.items())
 
 
 def complaints(report: Report) -> list[str]:

@@ -69,9 +69,12 @@ class Strikes:
 
     @property
     def done(self) -> Mapping[str, int]:
-        """How many faults of the network were done, by kind."""
+        """How many faults were done, by kind."""
         planned = Counter(fault.kind for fault in self._plan.faults.values())
-        return planned - Counter(fault.kind for fault in self._left.values())
+        done = planned - Counter(fault.kind for fault in self._left.values())
+        done["kill"] = int(self._killed is not None)
+        done["freeze"] = int(self._frozen is not None)
+        return done
 
     @property
     def missed(self) -> list[str]:
@@ -168,4 +171,4 @@ def _due(request: bytes, planned: Sequence[Due]) -> Due:
 
 
 def _at(due: Due) -> str:
-    return f"{due.task_id} is charged outside, and nobody has recorded it yet"
+    return f"{due.task_id} is charged and not yet recorded"
