@@ -149,7 +149,7 @@ def _at(status: TaskStatus) -> str:
 def _task(known: Known) -> Iterable[str]:
     run, status = known.run, known.status
     if known.kind:
-        yield f"It is a {known.kind} task in partition {known.partition}."
+        yield f"Its kind is {known.kind}, its partition {known.partition}."
     if run is not None:
         yield f"It was started at {wording.moment(run.started_at)}."
         if run.closed_at is not None:
@@ -188,7 +188,11 @@ def _effect(known: Known, effect: KnownEffect) -> Iterable[str]:
     yield wording.standing(row)
     since, how_long = wording.moment(row.state_since), wording.age(row.now - row.state_since)
     yield f"It has been so since {since}, which is {how_long}."
-    yield from (f"{wording.clock(told.at)}  {wording.event(told)}" for told in effect.trail)
+    for told in effect.trail:
+        yield f"{wording.clock(told.at)}  {wording.event(told)}"
+        yield from (f"{'':14}{line}" for line in wording.seen(told))
+    if effect.open and row.resend_until is not None:
+        yield wording.key_life(row, row.resend_until)
     yield from repeats(effect)
     yield from _by_itself(known, effect)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,17 @@ if TYPE_CHECKING:
 
 REFUSED_WRITE: Final = "refused_write"
 NOTE: Final = "note"
+# A key that outlives every task is called endless.
+ENDLESS: Final = timedelta(days=36_500)
+
+# What the evidence of a finding holds for a person to compare, and what it is called.
+_COMPARED: Final = {
+    "expected": "asked for",
+    "found": "found",
+    "candidates": "candidates",
+    "seen": "evidence",
+}
+_SHOWN: Final = 500
 
 
 def moment(at: datetime) -> str:
@@ -90,6 +102,26 @@ _STANDING: Final[Mapping[State, str]] = {
         "It is not proved whether it exists outside, and automation has stopped: a person decides."
     ),
 }
+
+
+def key_life(row: EffectRow, until: datetime) -> str:
+    """How old the outside's idempotency key is, against how long it protects."""
+    old = age(row.now - row.first_sent_at)
+    if until - row.now > ENDLESS:
+        return f"Its key is {old} old and protects a re-send for ever."
+    if row.now < until:
+        return f"Its key is {old} old and protects a re-send until {moment(until)}."
+    return f"Its key is {old} old and no longer protects a re-send, since {moment(until)}."
+
+
+def seen(told: AuditEvent) -> list[str]:
+    """What was found outside, where a person has to compare it."""
+    body = told.evidence.body
+    return [
+        f"{name}: {plain(json.dumps(body[key], ensure_ascii=False))[:_SHOWN]}"
+        for key, name in _COMPARED.items()
+        if body.get(key)
+    ]
 
 
 def event(told: AuditEvent) -> str:

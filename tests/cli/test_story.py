@@ -8,7 +8,7 @@ from ascertain.cli import advice, story, wording
 from ascertain.contracts.claim import Verdict
 from ascertain.contracts.command import Action
 from ascertain.contracts.effect import Evidence, Receipt, State
-from ascertain.contracts.finding import Absent, Found, Several
+from ascertain.contracts.finding import Absent, Differs, Found, Several
 from ascertain.contracts.outcome import NotDone, Unknown
 from ascertain.contracts.status import TimelineEntry
 from ascertain.contracts.task import StepResult, TaskOutcome, TaskResult
@@ -147,6 +147,33 @@ async def test_a_quarantined_task_waits_for_a_person_and_says_which_commands_are
     assert f'ascertain takeover {TASK} take {at} --reason "WHY"' in told
     assert f'ascertain takeover {TASK} confirm {at} --external-id ID --reason "WHY"' in told
     assert f"ascertain takeover {TASK} release" not in told
+
+
+async def test_a_fact_that_differs_is_shown_beside_what_was_asked_for():
+    night = Night()
+    await night.attempt(lost())
+    night.later(60)
+    await night.finding(Differs(external_id="f-1", expected={"sum": 5}, found={"sum": 6}))
+    lines = [line.strip() for line in text(await night.known(doing="quarantined")).splitlines()]
+    assert 'asked for: {"sum": 5}' in lines
+    assert 'found: {"sum": 6}' in lines
+
+
+async def test_the_age_of_the_key_is_told_against_its_life():
+    night = Night(lookup=None)
+    await night.attempt(lost(), resend_for=timedelta(hours=1))
+    night.later(1800)
+    told = text(await night.known(doing="reconcile_in"))
+    assert "Its key is 30 minutes old and protects a re-send until 2026-03-04 03:59:58 UTC." in told
+    night.later(1800)
+    told = text(await night.known(doing="reconcile_in"))
+    assert "Its key is 60 minutes old and no longer protects a re-send, since 2026-03-04" in told
+
+
+async def test_a_key_that_never_expires_is_told_so():
+    night = Night(lookup=None)
+    await night.attempt(lost(), resend_for=timedelta.max)
+    assert "protects a re-send for ever" in text(await night.known(doing="reconcile_in"))
 
 
 async def test_what_is_too_early_for_a_person_is_not_called_safe():
