@@ -113,13 +113,13 @@ class DeclaredAdapter:
         Raises:
             PermitLost: Nothing was sent.
         """
-        found = self._find(call)
         try:
+            found = self._find(call)
             request = found.frozen.with_secrets(self._secrets)
             secrets = found.frozen.revealed(self._secrets)
-        except MissingSecret as error:
-            missing = Evidence(source="phase", rule="never_left", detail=str(error))
-            return NotDone(error_class=error.code, evidence=missing)
+        except (InvalidTask, MissingSecret) as error:
+            unsent = Evidence(source="phase", rule="never_left", detail=str(error))
+            return NotDone(error_class=error.code, evidence=unsent)
         exchange = await self._wire.exchange(
             request, within=self._declaration.timeout, sending=Sending(permit.check)
         )
@@ -150,7 +150,7 @@ class DeclaredAdapter:
             return await self._ask(
                 declared.lookup, found, declared.lookup.absent_statuses, deadline
             )
-        except MissingValueError as error:
+        except (InvalidTask, MissingValueError) as error:
             return Unknowable(detail=f"cannot be asked for: {error}")
         except MissingSecret as error:
             raise LookupDown(str(error)) from error

@@ -119,7 +119,10 @@ class Question:
         happened = None if form.happened_at is None else time_in(form.happened_at.within(item))
         return Candidate(
             receipt=Receipt(
-                external_id=self._id_of(item, standing), happened_at=happened, body=body, truncated=cut
+                external_id=self._id_of(item, standing),
+                happened_at=happened,
+                body=body,
+                truncated=cut,
             ),
             standing=standing,
             state=first_text([state], self.secrets),

@@ -74,7 +74,7 @@ OPTIONS: dict[str, Any] = {
         {"status": [409], "where": {"error.code": "in_progress"}, "means": "in_progress"},
         {"status": [400, 409, 422], "where": {"error.code": "key_reused"}, "means": "key_reused"},
     ],
-    "timeout": 0.5,
+    "timeout": 4,
 }
 
 
@@ -82,8 +82,10 @@ OPTIONS: dict[str, Any] = {
 async def adapter_for(outside: Outside, **changes: Any) -> AsyncIterator[DeclaredAdapter]:
     options = copy.deepcopy(OPTIONS) | {"base_url": outside.url} | changes
     adapter = create(KIND, {k: v for k, v in options.items() if v is not None}, GivenSecrets())
-    yield adapter
-    await adapter.aclose()
+    try:
+        yield adapter
+    finally:
+        await adapter.aclose()
 
 
 EFFECT = effect(KIND, INPUT)

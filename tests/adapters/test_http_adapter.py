@@ -62,7 +62,6 @@ async def test_what_was_not_done_is_absent(adapter: DeclaredAdapter):
 @pytest.mark.parametrize(
     ("reply", "error_class"),
     [
-        (Silence(seconds=30), "silence"),
         (Drop(), "connection_lost"),
         (Drop(how="close"), "connection_lost"),
         (CutOff(keep_bytes=3), "answer_cut_off"),
@@ -85,6 +84,42 @@ async def test_a_lost_or_unproven_answer_is_unknown_and_a_lookup_finds_the_fact(
     assert came_to.error_class == error_class
     assert isinstance(await lookup(adapter), finding.Found)
     assert len(outside.books.submits) == len(outside.books.facts) == 1
+
+
+async def test_silence_is_unknown_and_a_lookup_finds_the_fact(outside: Outside):
+    outside.rules.knobs = submit(reply=Silence(seconds=30))
+    async with adapter_for(outside, timeout=1) as adapter:
+        came_to = await perform(adapter)
+        assert isinstance(came_to, outcome.Unknown)
+        assert came_to.error_class == "silence"
+        assert isinstance(await lookup(adapter), finding.Found)
+
+
+@pytest.mark.parametrize("missing", [None, ""])
+async def test_what_the_proof_requires_must_really_be_there(outside: Outside, missing: Any):
+    body = {"id": "f", "etag": missing}
+    outside.rules.knobs = submit(commit="never", reply=Answer(status=201, body=body))
+    proof = {"external_id": "id", "require": ["etag"]}
+    async with adapter_for(outside, proof=proof) as adapter:
+        assert isinstance(await perform(adapter), outcome.Unknown)
+        outside.rules.knobs = submit(reply=Answer(status=201, body=body | {"etag": "a"}))
+        assert isinstance(await perform(adapter), outcome.Settled)
+
+
+@pytest.mark.parametrize(("status", "kind"), [(201, outcome.Settled), (200, outcome.Unknown)])
+async def test_only_the_named_success_statuses_prove(outside: Outside, status: int, kind: type):
+    body = {"id": "f", "reference": EFFECT.effect_id, "status": "succeeded"}
+    outside.rules.knobs = submit(commit="never", reply=Answer(status=status, body=body))
+    async with adapter_for(outside, proof=OPTIONS["proof"] | {"statuses": [201]}) as adapter:
+        assert isinstance(await perform(adapter), kind)
+
+
+async def test_a_lookup_answer_that_was_not_read_whole_says_nothing(
+    outside: Outside, adapter: DeclaredAdapter
+):
+    outside.rules.knobs = Knobs(lookup=LookupKnobs(reply=Answer(pad_bytes=2_000_000)))
+    with pytest.raises(LookupDown, match="longer than 1048576 bytes"):
+        await lookup(adapter)
 
 
 async def test_a_false_success_is_not_believed(outside: Outside, adapter: DeclaredAdapter):
@@ -136,7 +171,7 @@ async def test_a_key_that_is_still_being_worked_on_is_our_own_attempt(outside: O
     outside.rules.knobs = Knobs(
         submit=SubmitKnobs(commit=30), dedupe=Dedupe(by="key", in_flight="conflict")
     )
-    async with adapter_for(outside) as adapter:
+    async with adapter_for(outside, timeout=1) as adapter:
         first, again = await perform(adapter), await perform(adapter)
     assert isinstance(first, outcome.Unknown)
     assert isinstance(again, outcome.Unknown)

@@ -71,6 +71,14 @@ async def test_a_task_cannot_name_a_secret(outside: Outside):
         assert frozen.count(b'"secret":') == 1
 
 
+@pytest.mark.parametrize("text", ["a\r\nX-Other: b", "a\n", "a\0"])
+async def test_a_task_cannot_add_a_header(outside: Outside, text: str):
+    request = OPTIONS["request"] | {"headers": {"X-Note": "note: {input.text}"}}
+    async with adapter_for(outside, request=request) as adapter:
+        with pytest.raises(InvalidTask, match="fits into no header"):
+            adapter.prepare(effect(KIND, INPUT | {"text": text}))
+
+
 async def test_a_missing_secret_sends_nothing_and_says_which(outside: Outside):
     options = copy.deepcopy(OPTIONS) | {"base_url": outside.url}
     adapter = create(KIND, options, GivenSecrets({}))

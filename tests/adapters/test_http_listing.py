@@ -52,8 +52,10 @@ async def adapter_at(
     form = {k: v for k, v in (LISTING | {"paging": paging} | lookup).items() if v is not None}
     options = {"base_url": base, "request": REQUEST, "proof": PROOF, "lookup": form}
     adapter = create(KIND, options, GivenSecrets())
-    yield adapter
-    await adapter.aclose()
+    try:
+        yield adapter
+    finally:
+        await adapter.aclose()
 
 
 async def ask(adapter: DeclaredAdapter, within: timedelta = WITHIN) -> finding.Finding:
@@ -86,6 +88,19 @@ async def test_a_listing_that_breaks_off_is_not_absent():
         broken = LookupKnobs(reply=Answer(status=503), page_size=3)
         outside.rules.add(Rule(attempt=3, lookup=broken))
         with pytest.raises(LookupDown, match="HTTP 503"):
+            await ask(adapter)
+
+
+async def test_a_later_page_that_is_gone_is_not_absent():
+    async with (
+        Outside(Knobs(lookup=LookupKnobs(page_size=3))) as outside,
+        adapter_at(outside.url, BY_CURSOR, absent=[404]) as adapter,
+    ):
+        await commit(adapter, 10)
+        outside.rules.add(
+            Rule(attempt=3, lookup=LookupKnobs(reply=Answer(status=404), page_size=3))
+        )
+        with pytest.raises(LookupDown, match="HTTP 404"):
             await ask(adapter)
 
 

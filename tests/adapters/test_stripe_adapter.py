@@ -259,6 +259,19 @@ async def test_a_payment_that_cannot_be_meant_is_refused_before_it_is_sent(
         charges.prepare(effect("stripe.charge", PAYS | wrong))
 
 
+async def test_input_that_a_newer_release_no_longer_takes_is_not_sent_and_waits_for_a_person(
+    charges: DeclaredAdapter, stripe: httpx.AsyncClient
+):
+    frozen = charges.prepare(CHARGE)
+    old = call(effect("stripe.charge", PAYS | {"given_up": 1}), frozen)
+    permit = GivenPermit()
+    came_to = await charges.perform(old, permit)
+    assert isinstance(came_to, outcome.NotDone)
+    assert permit.checks == 0
+    assert await listed(stripe, "/v1/payment_intents") == []
+    assert isinstance(await charges.lookup(old, within=WITHIN), finding.Unknowable)
+
+
 async def test_a_refund_of_nothing_is_refused_before_it_is_sent(refunds: DeclaredAdapter):
     with pytest.raises(InvalidTask, match="undoes"):
         refunds.prepare(effect("stripe.refund", {"amount": 5}))

@@ -41,8 +41,10 @@ async def answering(
     async with raw_server(script) as server:
         given = {"api_key": "secret:KEY", "api_base": server.url("").rstrip("/"), **options}
         adapter = create(kind, given, GivenSecrets())
-        yield adapter, server
-        await adapter.aclose()
+        try:
+            yield adapter, server
+        finally:
+            await adapter.aclose()
 
 
 async def perform(adapter: DeclaredAdapter, what: Effect) -> Outcome:

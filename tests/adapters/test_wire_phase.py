@@ -249,23 +249,26 @@ async def test_a_request_that_finds_no_free_connection_never_left(method: str):
         assert len(server.requests) == 1
 
 
-@each_method
 @pytest.mark.parametrize("reused", [True, False])
-async def test_silence_is_in_doubt(wire: Wire, method: str, reused: bool):
+async def test_silence_is_in_doubt(wire: Wire, reused: bool):
     async def script(peer: Peer) -> None:
         if reused:
-            await keep_alive_once(peer)
+            await peer.request()
+            await peer.send(OK)
         await peer.request()
         await until_cancelled(peer)
 
     async with raw_server(script) as server:
+        requests = [request_to(server, method) for method in METHODS]
         if reused:
-            await wire.exchange(request_to(server, method), within=PLENTY)
-        answer = await wire.exchange(request_to(server, method), within=SOON)
+            await asyncio.gather(*(wire.exchange(request, within=PLENTY) for request in requests))
+        within = timedelta(seconds=1)
+        answers = await asyncio.gather(*(wire.exchange(r, within=within) for r in requests))
 
-        assert (answer.phase, answer.error_class) == (Phase.LEFT, "silence")
-        assert server.connections == 1
-        assert len(server.requests) == (2 if reused else 1)
+        said = {(answer.phase, answer.error_class) for answer in answers}
+        assert said == {(Phase.LEFT, "silence")}
+        assert server.connections == len(METHODS)
+        assert len(server.requests) == len(METHODS) * (2 if reused else 1)
 
 
 CUT_OFF = {
