@@ -1,0 +1,1 @@
+"""Plain Temporal: a workflow and an ordinary activity, every setting as it comes."""

@@ -1,0 +1,101 @@
+"""``./run bench``: measure, or show a result that was measured before."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from benchmarks import machine, report, result
+from benchmarks.ledger_cost import count
+from benchmarks.measure import measure
+from benchmarks.plan import Contender, Load, Plan, Store
+from benchmarks.stack import running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_DEFAULT = Plan()
+
+
+def bench(
+    *,
+    server: Annotated[
+        Store, typer.Option(help="Where the Temporal server keeps histories.")
+    ] = _DEFAULT.store,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Each side runs so often under each load.")
+    ] = _DEFAULT.rounds,
+    load: Annotated[
+        list[str] | None, typer.Option(help="IN_FLIGHT:TASKS; may be given again.")
+    ] = None,
+    side: Annotated[
+        list[Contender] | None, typer.Option(help="Only this one; may be given again.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The result as JSON on standard output.")
+    ] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="The tables as Markdown on standard output.")
+    ] = False,
+    measured: Annotated[
+        Path | None,
+        typer.Option("--from", help="Show this result instead of measuring.", dir_okay=False),
+    ] = None,
+) -> None:
+    """Do one task with one HTTP call on every side, interleaved, and compare what it costs.
+
+    Read the CPU first: on a shared machine the time of day moves wall times by far more than a release.
+    """
+    if measured is not None:
+        found = json.loads(measured.read_text("utf-8"))
+    else:
+        plan = Plan(
+            store=server,
+            contenders=tuple(Contender) if side is None else tuple(dict.fromkeys(side)),
+            rounds=rounds,
+            loads=_DEFAULT.loads if load is None else tuple(map(_load, load)),
+        )
+        progress = Console(stderr=True)
+        with progress.status("starting the servers") as status:
+            found = asyncio.run(run(plan, status.update))
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    elif markdown:
+        typer.echo(report.as_markdown(found), nl=False)
+    else:
+        Console().print(report.on_terminal(found))
+
+
+async def run(plan: Plan, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Start the stack, run the plan, and give the result.
+
+    Raises:
+        SetupError: A part of the stack cannot run here; the message names its log.
+    """
+    before = machine.load_average()
+    numbers = itertools.count(1)
+    async with running(plan) as (stack, sides):
+        measured = await measure(plan, sides, numbers, tell)
+        tell("counting what the database does")
+        counted = {
+            side.contender: await count(side, stack.postgres, plan.apart, numbers) for side in sides
+        }
+    costs = {side: cost for side, cost in counted.items() if cost is not None}
+    return result.as_json(plan, measured, costs, before)
+
+
+def _load(text: str) -> Load:
+    in_flight, _, tasks = text.partition(":")
+    try:
+        found = Load(int(in_flight), int(tasks))
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not IN_FLIGHT:TASKS, such as 10:150") from None
+    if found.in_flight < 1 or found.tasks < 1:
+        raise typer.BadParameter(f"{text!r}: both numbers are at least 1")
+    return found

@@ -1,0 +1,104 @@
+"""The two sides with a durable task: plain Temporal, and Ascertain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ascertain.client import Client
+from ascertain.contracts.task import Step, Task, TaskOutcome
+from ascertain.settings import FILE_VARIABLE, LEDGER_VARIABLE
+from benchmarks.answering import PATH
+from benchmarks.bare import worker as bare_worker
+from benchmarks.bare.workflow import TASK_QUEUE, WORKFLOW
+from benchmarks.call import CallFailed
+from benchmarks.cpu import Part, Process
+from benchmarks.plan import Contender
+from benchmarks.side import Side
+from benchmarks.work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from pathlib import Path
+
+    from temporalio.client import Client as TemporalClient
+
+    from starter.temporal import TemporalServer
+
+_KIND: Final = "fact.create"
+_DEPLOYMENT: Final = f"""
+[kinds."{_KIND}"]
+adapter = "http"
+
+[kinds."{_KIND}".options]
+base_url = "URL"
+
+[kinds."{_KIND}".options.request]
+method = "POST"
+url = "{PATH}"
+idempotency_header = "Idempotency-Key"
+json = {{ reference = "{{effect_id}}", amount = "{{input.amount}}" }}
+
+[kinds."{_KIND}".options.proof]
+external_id = "id"
+equals = {{ reference = "{{effect_id}}" }}
+"""
+
+
+def start_bare(folder: Path, temporal: TemporalServer, outside: str) -> Work:
+    """A worker of plain Temporal."""
+    variables = {**_server(temporal), bare_worker.OUTSIDE: outside}
+    return Work("bare", "benchmarks.bare.worker", folder, variables)
+
+
+def start_ascertain(folder: Path, temporal: TemporalServer, outside: str, ledger: str) -> Work:
+    """A worker of Ascertain that serves the one kind."""
+    deployment = folder / "ascertain.toml"
+    deployment.write_text(_DEPLOYMENT.replace("URL", outside), "utf-8")
+    variables = {**_server(temporal), FILE_VARIABLE: str(deployment), LEDGER_VARIABLE: ledger}
+    return Work("ascertain", "benchmarks.ascertain_worker", folder, variables)
+
+
+def bare(client: TemporalClient, work: Work, processes: Mapping[Part, Process]) -> Side:
+    """Plain Temporal: start the workflow, wait for its result."""
+
+    async def do(task_id: str) -> None:
+        handle = await client.start_workflow(
+            WORKFLOW, task_id, id=task_id, task_queue=TASK_QUEUE, result_type=str
+        )
+        external_id = await handle.result()
+        if external_id != f"fact-{task_id}":
+            raise CallFailed(f"{task_id} ended with {external_id}")
+
+    return Side(Contender.BARE, do, {**processes, Part.WORKER: work.process}, _events_at(client))
+
+
+def ascertain(
+    client: TemporalClient, work: Work, processes: Mapping[Part, Process], ledger: str
+) -> Side:
+    """Ascertain: submit the task, wait for its result."""
+    ours = Client(client)
+
+    async def do(task_id: str) -> None:
+        await ours.submit(_task(task_id))
+        result = await ours.result(task_id)
+        if result.outcome is not TaskOutcome.DONE:
+            raise CallFailed(f"{task_id} ended {result.outcome}")
+
+    processes = {**processes, Part.WORKER: work.process}
+    return Side(Contender.ASCERTAIN, do, processes, _events_at(client), ledger)
+
+
+def _server(temporal: TemporalServer) -> dict[str, str]:
+    return {"TEMPORAL_ADDRESS": temporal.address, "TEMPORAL_NAMESPACE": temporal.namespace}
+
+
+def _task(task_id: str) -> Task:
+    step = Step(name="create", kind=_KIND, input={"amount": 1})
+    return Task(task_id=task_id, kind="benchmark", steps=(step,))
+
+
+def _events_at(client: TemporalClient) -> Callable[[str], Awaitable[int]]:
+    async def events(task_id: str) -> int:
+        return (await client.get_workflow_handle(task_id).describe()).history_length
+
+    return events

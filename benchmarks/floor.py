@@ -1,0 +1,51 @@
+"""The floor: what the job costs without any durable task around it. It runs in this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from benchmarks.call import call
+from benchmarks.plan import Contender
+from benchmarks.side import Side
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import asyncpg
+
+    from ascertain.adapters.wire import Wire
+    from benchmarks.cpu import Part, Process
+
+_TABLE: Final = """
+create table job (
+    id text primary key, state text not null, external_id text, at timestamptz not null default now()
+)
+"""
+_CLAIM: Final = "insert into job (id, state) values ($1, 'IN_FLIGHT')"
+_SETTLE: Final = "update job set state = 'SETTLED', external_id = $2 where id = $1"
+
+
+def bare_call(wire: Wire, outside: str, processes: Mapping[Part, Process]) -> Side:
+    """The HTTP call alone."""
+
+    async def do(task_id: str) -> None:
+        await call(wire, outside, task_id)
+
+    return Side(Contender.CALL, do, processes)
+
+
+async def call_between_commits(
+    wire: Wire,
+    outside: str,
+    pool: asyncpg.Pool[asyncpg.Record],
+    database: str,
+    processes: Mapping[Part, Process],
+) -> Side:
+    """The call after one durable commit and before another: the least that remembers it."""
+    await pool.execute(_TABLE)
+
+    async def do(task_id: str) -> None:
+        await pool.execute(_CLAIM, task_id)
+        await pool.execute(_SETTLE, task_id, await call(wire, outside, task_id))
+
+    return Side(Contender.CALL2, do, processes, database=database)

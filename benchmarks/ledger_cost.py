@@ -1,0 +1,85 @@
+"""What a task costs the database: statements, syncs of its log, bytes in it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import asyncpg
+
+from benchmarks.measure import run_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator
+
+    from benchmarks.side import Side
+    from starter.postgres import EmbeddedPostgres
+
+# Server processes tell what they did when they end, and when they have been idle for long.
+_END_SESSIONS: Final = """
+select pg_terminate_backend(pid, 5000) from pg_stat_activity
+where datname = current_database() and pid <> pg_backend_pid()
+"""
+_SYNCS: Final = """
+select sum(fsyncs)::bigint from pg_stat_io where backend_type = 'client backend' and object = 'wal'
+"""
+_WRITTEN: Final = "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
+_STATEMENT: Final = ("LOG:  execute ", "LOG:  statement: ")
+_FEW: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerCost:
+    """Of one task, sequentially.
+
+    Attributes:
+        statements: Sent to the database.
+        wal_syncs: Of its log that a session waited for.
+        wal_bytes: Written to it, by whomever.
+    """
+
+    statements: float
+    wal_syncs: float
+    wal_bytes: float
+
+
+async def count(
+    side: Side, postgres: EmbeddedPostgres, tasks: int, numbers: Iterator[int]
+) -> LedgerCost | None:
+    """Count over a batch of so many tasks; None where the side has no database.
+
+    A short batch is counted too and taken off, and with it what a new session costs.
+    """
+    if side.database is None:
+        return None
+    async with _logging(side.database) as watcher:
+        seen = [await _seen(watcher, postgres)]
+        for batch in (_FEW, _FEW + tasks):
+            await run_tasks(side, batch, numbers)
+            seen.append(await _seen(watcher, postgres))
+    costs = [(second - first) - (first - start) for start, first, second in zip(*seen, strict=True)]
+    statements, syncs, written = (cost / tasks for cost in costs)
+    return LedgerCost(statements, syncs, written)
+
+
+@asynccontextmanager
+async def _logging(database: str) -> AsyncGenerator[asyncpg.Connection[asyncpg.Record]]:
+    """A session that sees every statement of the others in the server's log, and logs none of its own."""
+    name = database.rpartition("/")[2]
+    watcher = await asyncpg.connect(database, ssl=False)
+    await watcher.execute(f"alter database {name} set log_statement = 'all'")
+    try:
+        yield watcher
+    finally:
+        await watcher.execute(f"alter database {name} reset log_statement")
+        await watcher.close()
+
+
+async def _seen(
+    watcher: asyncpg.Connection[asyncpg.Record], postgres: EmbeddedPostgres
+) -> tuple[int, int, int]:
+    await watcher.execute(_END_SESSIONS)
+    text = postgres.log.read_text("utf-8", errors="replace")
+    statements = sum(text.count(sign) for sign in _STATEMENT)
+    return statements, await watcher.fetchval(_SYNCS), await watcher.fetchval(_WRITTEN)

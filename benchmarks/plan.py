@@ -1,0 +1,74 @@
+"""What is run: which sides, under which loads, how often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Store(StrEnum):
+    """Where the Temporal server keeps its histories."""
+
+    MEMORY = "memory"
+    FILE = "file"
+
+
+class Contender(StrEnum):
+    """A way to do the job.
+
+    ``ascertain`` inline effect behind a claim · ``bare`` plain Temporal with an ordinary activity · ``call``
+    the HTTP call alone · ``call2`` the call between two commits on PostgreSQL.
+    """
+
+    ASCERTAIN = "ascertain"
+    BARE = "bare"
+    CALL = "call"
+    CALL2 = "call2"
+
+
+FLOOR = frozenset({Contender.CALL, Contender.CALL2})
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How many tasks are under way at a time, and how many there are in one batch."""
+
+    in_flight: int
+    tasks: int
+
+    @property
+    def name(self) -> str:
+        """As it stands in results."""
+        return "sequential" if self.in_flight == 1 else f"in_flight_{self.in_flight}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run.
+
+    Attributes:
+        settle_s: How long after each batch its processor time is still counted, in seconds: servers finish
+            work that they put off.
+        idle_s: How long the idle stack is watched, in seconds.
+    """
+
+    store: Store = Store.MEMORY
+    contenders: tuple[Contender, ...] = tuple(Contender)
+    rounds: int = 5
+    loads: tuple[Load, ...] = (Load(1, 40), Load(10, 150), Load(100, 300))
+    settle_s: float = 0.3
+    idle_s: float = 2
+
+    @property
+    def apart(self) -> int:
+        """Tasks of a side's batch that is not timed: to warm it up, and to count what it does."""
+        return min(50, max(load.tasks for load in self.loads))
+
+    @property
+    def command(self) -> str:
+        """The command that runs it."""
+        words = ["./run bench", f"--server {self.store}", f"--rounds {self.rounds}"]
+        words += [f"--load {load.in_flight}:{load.tasks}" for load in self.loads]
+        if self.contenders != tuple(Contender):
+            words += [f"--side {contender}" for contender in self.contenders]
+        return " ".join(words)

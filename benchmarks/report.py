@@ -1,0 +1,149 @@
+"""A result as tables: for a terminal, and as Markdown for a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.console import RenderableType
+
+_PARTS: Final = ("client", "worker", "server", "database")
+_NONE: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One table: a caption, column heads, and rows of text."""
+
+    caption: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def on_terminal(result: Mapping[str, Any]) -> RenderableType:
+    """The result for people at a terminal."""
+    parts: list[RenderableType] = [Text(line) for line in _heading(result)]
+    for sheet in sheets(result):
+        table = Table(title=sheet.caption, title_justify="left")
+        for place, head in enumerate(sheet.heads):
+            table.add_column(head, justify="left" if place < _names(sheet) else "right")
+        for row in sheet.rows:
+            table.add_row(*row)
+        parts.append(table)
+    return Group(*parts)
+
+
+def as_markdown(result: Mapping[str, Any]) -> str:
+    """The result as a page shows it."""
+    blocks = ["\n".join(f"{line}  " for line in _heading(result)).rstrip()]
+    for sheet in sheets(result):
+        marks = ["---" if n < _names(sheet) else "--:" for n in range(len(sheet.heads))]
+        lines = [f"| {' | '.join(cells)} |" for cells in (sheet.heads, marks, *sheet.rows)]
+        blocks.append("\n".join((f"**{sheet.caption}**", "", *lines)))
+    return "\n\n".join(blocks) + "\n"
+
+
+def sheets(result: Mapping[str, Any]) -> Iterator[Sheet]:
+    """Every table of a result that has rows."""
+    found = (_processor(result), _time(result), _cost(result), _ratios(result), _aims(result))
+    return (sheet for sheet in found if sheet.rows)
+
+
+def _names(sheet: Sheet) -> int:
+    """How many columns, from the left, are words."""
+    return 2 if sheet.heads[1] == "load" else 1
+
+
+def _heading(result: Mapping[str, Any]) -> Iterator[str]:
+    machine, versions, load = result["machine"], result["versions"], result["load_average"]
+    yield f"`{result['command']}`"
+    yield (
+        f"{machine['processor']}, {machine['cores']} cores, {machine['architecture']}, "
+        f"{machine['kernel']}, {machine['python']}; "
+        f"load average {load['before']:g} before and {load['after']:g} after"
+    )
+    yield ", ".join(f"{name} {number}" for name, number in versions.items())
+
+
+def _loads(result: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    names = [load for side in result["sides"].values() for load in side["loads"]]
+    for load in dict.fromkeys(names):
+        for name, side in result["sides"].items():
+            yield load, name, side["loads"][load]
+
+
+def _processor(result: Mapping[str, Any]) -> Sheet:
+    rows = []
+    for load, name, found in _loads(result):
+        parts = [found["cpu_parts_ms"].get(part) for part in _PARTS]
+        cells = [_NONE if part is None else _number(part) for part in parts]
+        rows.append([name, _words(load), *cells, _spread(found["cpu_ms"])])
+    return Sheet("CPU per task, ms: median of the rounds", ["side", "load", *_PARTS, "all"], rows)
+
+
+def _time(result: Mapping[str, Any]) -> Sheet:
+    keys = ("tasks_per_s", "p50_ms", "p95_ms")
+    rows = [
+        [name, _words(load), *(_spread(found[key]) for key in keys)]
+        for load, name, found in _loads(result)
+    ]
+    heads = ["side", "load", "tasks per s", "p50, ms", "p95, ms"]
+    return Sheet("Time: median of the rounds (least to most)", heads, rows)
+
+
+def _cost(result: Mapping[str, Any]) -> Sheet:
+    rows = []
+    for name, side in result["sides"].items():
+        database = side["database"] or {}
+        counted = [database.get(key) for key in ("statements", "wal_syncs", "wal_bytes")]
+        cells = [_NONE if number is None else _number(number) for number in counted]
+        events = side["history_events"]
+        rows.append([name, _NONE if events is None else str(events), *cells])
+    heads = ["side", "history events", "statements", "waits for WAL sync", "WAL bytes"]
+    return Sheet("Counted per task", heads, rows)
+
+
+def _ratios(result: Mapping[str, Any]) -> Sheet:
+    keys = ("cpu_ms", "tasks_per_s", "p50_ms", "p95_ms")
+    rows = [
+        [pair, _words(load), *(_spread(found[key]) for key in keys)]
+        for pair, loads in result["ratios"].items()
+        for load, found in loads.items()
+    ]
+    heads = ["ratio", "load", "CPU", "tasks per s", "p50", "p95"]
+    return Sheet("Ratios within a round: median (least to most)", heads, rows)
+
+
+def _aims(result: Mapping[str, Any]) -> Sheet:
+    rows = [
+        [
+            _words(aim["what"]),
+            f"{'at least' if aim['at_least'] else 'at most'} {aim['wanted']:g}",
+            _number(aim["measured"]),
+            "met" if aim["met"] else "missed",
+        ]
+        for aim in result["aims"]
+    ]
+    return Sheet("Aims: Ascertain over plain Temporal", ["aim", "wanted", "measured", ""], rows)
+
+
+def _words(name: str) -> str:
+    return name.replace("in_flight_", "in flight: ")
+
+
+def _spread(found: Mapping[str, float]) -> str:
+    return f"{_number(found['median'])} ({_number(found['min'])} to {_number(found['max'])})"
+
+
+def _number(value: float) -> str:
+    """Three digits, and no more zeros than that says."""
+    if value >= 100:  # noqa: PLR2004 - three digits before the point
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"  # noqa: PLR2004 - and two

@@ -1,0 +1,87 @@
+"""A run's result as JSON: what is committed, and what tables are made from."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from benchmarks import machine, summary
+from benchmarks.plan import Contender
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from benchmarks.ledger_cost import LedgerCost
+    from benchmarks.measure import Measured
+    from benchmarks.plan import Load, Plan
+
+DIGITS = 4
+
+
+def as_json(
+    plan: Plan, measured: Measured, costs: Mapping[Contender, LedgerCost], load_before: float
+) -> dict[str, Any]:
+    """The whole result, rounded to what can be meant.
+
+    Args:
+        plan: What was run.
+        measured: What was seen.
+        costs: Of the sides with a database.
+        load_before: The machine's load average before the run: others may have been at work on it.
+    """
+    found = {
+        "command": plan.command,
+        "server": plan.store.value,
+        "rounds": plan.rounds,
+        "machine": machine.machine(),
+        "load_average": {"before": load_before, "after": machine.load_average()},
+        "versions": machine.versions(),
+        "idle_cpu_ms_per_s": {
+            side: {part: spent * 1000 for part, spent in parts.items()}
+            for side, parts in measured.idle.items()
+        },
+        "sides": {side: _side(plan, measured, costs, side) for side in plan.contenders},
+        "ratios": _ratios(plan, measured),
+        "aims": [{**asdict(aim), "met": aim.met} for aim in summary.aims(measured, plan.loads)],
+    }
+    rounded: dict[str, Any] = _rounded(found)
+    return rounded
+
+
+def _side(
+    plan: Plan, measured: Measured, costs: Mapping[Contender, LedgerCost], side: Contender
+) -> dict[str, Any]:
+    cost = costs.get(side)
+    return {
+        "history_events": measured.events.get(side),
+        "database": None if cost is None else asdict(cost),
+        "loads": {load.name: _figures(measured, side, load) for load in plan.loads},
+    }
+
+
+def _figures(measured: Measured, side: Contender, load: Load) -> dict[str, Any]:
+    batches = summary.batches_of(measured, side, load)
+    return {"tasks": load.tasks, **asdict(summary.figures(batches))}
+
+
+def _ratios(plan: Plan, measured: Measured) -> dict[str, Any]:
+    if not {Contender.ASCERTAIN, Contender.BARE} <= set(plan.contenders):
+        return {}
+    by_load = {}
+    for load in plan.loads:
+        ours = summary.batches_of(measured, Contender.ASCERTAIN, load)
+        theirs = summary.batches_of(measured, Contender.BARE, load)
+        by_load[load.name] = asdict(summary.ratios(ours, theirs))
+    return {"ascertain / bare": by_load}
+
+
+def _rounded(value: Any) -> Any:  # noqa: ANN401  # JSON of any shape
+    match value:
+        case float():
+            return float(f"{value:.{DIGITS}g}")
+        case dict():
+            return {str(key): _rounded(inner) for key, inner in value.items()}
+        case list():
+            return [_rounded(inner) for inner in value]
+        case _:
+            return value
