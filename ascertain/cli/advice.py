@@ -7,14 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ascertain.contracts.command import Action
+from ascertain.machine import next_state
+from ascertain.policy import MOVE_OF
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ascertain.cli.known import Known
+    from ascertain.contracts.directive import Standing
 
 # What the status calls waiting for a closed gate.
 HELD: Final = "held"
+
+TOO_EARLY: Final = (
+    "It was too early when the effect last moved; if it still is, the answer says until when."
+)
 
 # With the question first, for it can do no harm, and giving up last.
 ORDER: Final = (
@@ -87,10 +94,24 @@ def _while_running(known: Known, program: str) -> Iterable[Advice]:
         return
     task = shlex.quote(known.task_id)
     yield Advice(f"{program} reconcile {task}", "Ask the outside now instead of later.")
-    allowed = set(opened.standing.safe_next)
-    for action in (action for action in ORDER if action.value in allowed):
+    for action, safe in _actions(opened.standing):
         which = f"--effect {opened.effect_id} --version {opened.standing.version}"
         if action is Action.CONFIRM:
             which += " --external-id ID"
         command = f'{program} takeover {task} {action} {which} --reason "WHY"'
-        yield Advice(command, MEANING[action], action)
+        meaning = MEANING[action] if safe else f"{MEANING[action]} {TOO_EARLY}"
+        yield Advice(command, meaning, action)
+
+
+def _actions(standing: Standing) -> Iterable[tuple[Action, bool]]:
+    """What a person may do, and whether it was safe already when the effect last moved.
+
+    Only time makes the others safe, and nobody looks again just because time has passed.
+    """
+    known = set(standing.safe_next)
+    for action in ORDER:
+        if action.value in known:
+            yield action, True
+    for action in ORDER:
+        if action.value not in known and next_state(standing.state, MOVE_OF[action]) is not None:
+            yield action, False

@@ -74,6 +74,6 @@ def partitions(*, config: option.Config = None, as_json: option.Json = False) ->
 
 
 def _which(partition: str | None, *, every: bool) -> str:
-    if (partition is None) != every:
+    if (partition is None) != every or partition == EVERY:
         raise typer.BadParameter("name one PARTITION, or say --all")
     return EVERY if partition is None else partition

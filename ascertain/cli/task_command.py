@@ -76,7 +76,7 @@ def list_(
     config: option.Config = None,
     as_json: option.Json = False,
 ) -> None:
-    """List tasks, newest first.
+    """List tasks: those that run first, then the newest.
 
     A task that was just started or just changed its state may be missing for about a second.
     """

@@ -176,13 +176,22 @@ async def test_a_key_that_never_expires_is_told_so():
     assert "protects a re-send for ever" in text(await night.known(doing="reconcile_in"))
 
 
-async def test_what_is_too_early_for_a_person_is_not_called_safe():
+async def test_what_was_too_early_for_a_person_is_told_to_be_so():
     night = Night(in_flight_max=timedelta(hours=1))
     await night.attempt(lost())
-    actions = [
-        item.action for item in story.tell(await night.known(doing="reconcile_in")).safe_next
+    (take,) = [
+        item
+        for item in story.tell(await night.known(doing="reconcile_in")).safe_next
+        if item.action is Action.TAKE
     ]
-    assert Action.TAKE not in actions
+    assert take.meaning.endswith(advice.TOO_EARLY)
+    night.later(7200)
+    (take,) = [
+        item
+        for item in story.tell(await night.known(doing="reconcile_in")).safe_next
+        if item.action is Action.TAKE
+    ]
+    assert take.meaning == advice.MEANING[Action.TAKE]
 
 
 async def test_a_taken_over_task_names_its_owner_and_every_decision():

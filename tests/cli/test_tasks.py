@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import pytest
+
+from ascertain.contracts.task import Task
+from ascertain.testing.knob import Rule, SubmitKnobs
+from starter.process import free_port
+from tests.waiting import wait_until
+
+LOST = SubmitKnobs.model_validate({"reply": {"kind": "drop"}})
+
+
+async def quarantined(deployed, **more) -> str:
+    """A task whose answer was lost and that nobody can ask for: a person has to decide."""
+    task_id = deployed.new_id("blind")
+    deployed.outside.rules.add(Rule(reference=deployed.effect_id(task_id), submit=LOST))
+    await deployed.client.submit(Task(**deployed.task(task_id, "note.blind", **more)))
+    await wait_until(lambda: standing(deployed, task_id), what="a quarantined effect")
+    return task_id
+
+
+async def standing(deployed, task_id: str):
+    opened = (await deployed.client.status(task_id)).open
+    known = opened.standing if opened is not None else None
+    return known if known is not None and known.state == "QUARANTINED" else None
+
+
+async def listed(deployed, *arguments: str) -> dict[str, dict]:
+    answer = await deployed.cli("list", "--json", *arguments)
+    return {task["task_id"]: task for task in answer.document["tasks"]}
+
+
+async def test_show_tells_every_effect_with_its_attempts_and_what_is_safe(deployed):
+    task_id = await quarantined(deployed)
+    answer = await deployed.cli("show", task_id)
+    assert f"Task {task_id} waits for a person to decide about step note." in answer.out
+    assert deployed.effect_id(task_id) in answer.out
+    assert "QUARANTINED" in answer.out
+    version = (await standing(deployed, task_id)).version
+    at = f"--effect {deployed.effect_id(task_id)} --version {version}"
+    assert f"ascertain takeover {task_id} take {at}" in answer.out
+    shown = (await deployed.cli("show", task_id, "--json")).document
+    (effect,) = shown["effects"]
+    assert [event["move"] for event in effect["audit"]] == ["claim", "doubt", "quarantine"]
+    assert effect["state"] == "QUARANTINED"
+    assert effect["frozen_bytes"] > 0
+    assert "frozen" not in effect
+    assert shown["status"]["open"]["effect_id"] == effect["effect_id"]
+    assert shown["not_asked"] == []
+    assert "take" in {item["action"] for item in shown["safe_next"]}
+
+
+async def test_explain_tells_the_case_in_words_and_names_the_program_as_it_was_called(deployed):
+    task_id = await quarantined(deployed)
+    answer = await deployed.cli("explain", task_id, ASCERTAIN_COMMAND="./run")
+    assert "nothing proves that attempt 1 did not happen" in answer.out
+    assert f"  ./run takeover {task_id} take --effect" in answer.out
+    told = (await deployed.cli("explain", task_id, "--json")).document
+    assert told["headline"].startswith(f"Task {task_id} waits for a person")
+    assert len(told["chapters"]) == 2
+
+
+async def test_show_works_with_the_ledger_alone_and_says_what_it_could_not_ask(deployed):
+    task_id = await quarantined(deployed)
+    away = f"127.0.0.1:{free_port()}"
+    answer = await deployed.cli("show", task_id, TEMPORAL_ADDRESS=away)
+    assert "whether somebody pursues it cannot be asked" in answer.out
+    assert f"Temporal: no Temporal server answers at {away}" in answer.out
+    assert deployed.effect_id(task_id) in answer.out
+
+
+async def test_show_works_with_the_workflow_alone_and_says_what_it_could_not_ask(deployed):
+    task_id = await quarantined(deployed)
+    away = f"postgresql://ascertain:hunter2@127.0.0.1:{free_port()}/x"
+    for url, why in ((away, "The ledger: the ledger at"), (None, "none is configured")):
+        answer = await deployed.cli("show", task_id, ASCERTAIN_LEDGER_URL=url)
+        assert f"Task {task_id} waits for a person" in answer.out
+        assert why in answer.out
+        assert "hunter2" not in answer.out + answer.err
+
+
+async def test_what_nobody_can_be_asked_for_is_not_called_missing(deployed):
+    away = f"127.0.0.1:{free_port()}"
+    answer = await deployed.cli("explain", "nowhere", "--json", code=6, TEMPORAL_ADDRESS=away)
+    assert answer.sentence.startswith("nothing can be said of task nowhere: ")
+    assert answer.document["error"]["code"] == "unavailable"
+
+
+@pytest.mark.parametrize("command", ["show", "explain", "result", "reconcile", "cancel"])
+async def test_a_task_that_does_not_exist_ends_with_exit_code_5(deployed, command):
+    answer = await deployed.cli(command, "nowhere", "--json", code=5)
+    assert answer.document["error"]["code"] == "not_found"
+    assert "nowhere" in answer.sentence
+
+
+async def test_list_finds_tasks_by_state_partition_and_kind(deployed):
+    task_id = await quarantined(deployed, partition="list-a")
+    smooth = deployed.new_id()
+    task = Task(**deployed.task(smooth, partition="list-a"))
+    await deployed.client.submit(task)
+    await deployed.client.result(smooth)
+
+    async def both():
+        found = await listed(deployed, "--partition", "list-a")
+        return found if set(found) == {task_id, smooth} else None
+
+    found = await wait_until(both, what="both tasks in the list")
+    assert (found[task_id]["state"], found[task_id]["workflow"]) == ("QUARANTINED", "RUNNING")
+    assert found[task_id]["error_class"] == "no_lookup"
+    assert (found[smooth]["state"], found[smooth]["workflow"]) == ("DONE", "COMPLETED")
+    inside = ("--partition", "list-a")
+    assert set(await listed(deployed, "--quarantined", *inside)) == {task_id}
+    assert set(await listed(deployed, "--state", "done", *inside)) == {smooth}
+    assert set(await listed(deployed, "--state", "RUNNING", *inside)) == set()
+    running_first = await listed(deployed, "--kind", "greeting", "--limit", "1", *inside)
+    assert set(running_first) == {task_id}
+    assert await listed(deployed, "--kind", "other", *inside) == {}
+    table = await deployed.cli("list", *inside)
+    assert f"{task_id}  greeting  list-a     QUARANTINED" in table.out
+
+
+async def test_a_state_that_no_task_is_ever_in_is_refused(deployed):
+    answer = await deployed.cli("list", "--state", "' OR '1'='1", code=2)
+    assert "no task is ever" in answer.sentence
+    answer = await deployed.cli("list", "--partition", "a' OR '1'='1", code=2)
+    assert "cannot be the name of a partition" in answer.sentence
+
+
+async def test_result_waits_and_its_exit_code_says_whether_the_task_is_done(deployed):
+    task_id = deployed.new_id()
+    await deployed.client.submit(Task(**deployed.task(task_id)))
+    answer = await deployed.cli("result", task_id, "--within", "1m")
+    assert f"Task {task_id}: DONE." in answer.out
+    waiting = await quarantined(deployed)
+    over = await deployed.cli("result", waiting, "--within", "200ms", "--json", code=9)
+    assert over.document["error"]["code"] == "not_over"
+
+
+async def test_reconcile_has_the_outside_asked_now(deployed):
+    waiting = await quarantined(deployed)
+    before = len((await deployed.client.timeline(waiting)).entries)
+    await deployed.cli("reconcile", waiting)
+
+    async def asked():
+        return len((await deployed.client.timeline(waiting)).entries) > before
+
+    await wait_until(asked, what="another turn")
+
+
+async def test_a_cancelled_task_ends_with_exit_code_8(deployed):
+    task_id = deployed.new_id("cancelled")
+    gate = deployed.task(task_id, partition="cancelled")
+    await deployed.cli("pause", "cancelled", "--reason", "test")
+    await deployed.client.submit(Task(**gate))
+    await wait_until(lambda: held(deployed, task_id), what="a held task")
+    answer = await deployed.cli("cancel", task_id, "--json")
+    assert answer.document == {"task_id": task_id, "cancelling": True}
+    ended = await deployed.cli("result", task_id, "--within", "30s", "--json", code=8)
+    assert ended.document["error"]["code"] == "task_ended"
+    assert deployed.outside.books.facts_of(deployed.effect_id(task_id)) == []
+
+
+async def held(deployed, task_id: str) -> bool:
+    opened = (await deployed.client.status(task_id)).open
+    return opened is not None and opened.doing == "held"
