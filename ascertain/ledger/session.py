@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -13,6 +14,8 @@ from ascertain.ledger.statement import statement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from asyncpg.pool import PoolConnectionProxy
 
 
 # No answer, or one that says the server cannot work now. A killed server shows as an internal error
@@ -88,6 +91,7 @@ class Session:
         self._pool = pool
         self._where = where
         self._patience_s = patience_s
+        self._releasing: set[asyncio.Task[None]] = set()
 
     @classmethod
     async def open(
@@ -139,20 +143,32 @@ class Session:
             async with asyncio.timeout(self._patience_s):
                 connection = await self._pool.acquire()
             try:
-                return await connection.fetch(text, *values)
-            except TimeoutError:
-                # Its server may never react to a cancellation either.
-                connection.terminate()
+                found = await connection.fetch(text, *values)
+            except BaseException as error:
+                if isinstance(error, TimeoutError):
+                    connection.terminate()  # its server may never react to a cancellation either
+                self._release_later(connection)
                 raise
-            finally:
-                await self._pool.release(connection, timeout=self._patience_s)
         except FAULTS as error:
             raise no_answer(self._where, error) from error
+        await self._release(connection)
+        return found
+
+    async def _release(self, connection: PoolConnectionProxy[asyncpg.Record]) -> None:
+        with suppress(*FAULTS):  # it is cut then; what it answered before stands
+            await self._pool.release(connection, timeout=self._patience_s)
+
+    def _release_later(self, connection: PoolConnectionProxy[asyncpg.Record]) -> None:
+        """Let nobody wait until the server has cancelled a statement; least of all a cancelled caller."""
+        task = asyncio.create_task(self._release(connection))
+        self._releasing.add(task)
+        task.add_done_callback(self._releasing.discard)
 
     async def aclose(self) -> None:
         """Give the connections back; cut those whose statements do not end."""
         try:
             async with asyncio.timeout(self._patience_s):
+                await asyncio.gather(*self._releasing)
                 await self._pool.close()
         except FAULTS:
             self._pool.terminate()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import AsyncIterator
+from itertools import count
 from pathlib import Path
 
 import asyncpg
@@ -21,19 +24,37 @@ from tests.ledger.steps import granted, in_state, moved, request, settled, stand
 from tests.waiting import wait_until
 
 SECRET = "s3cret"
+NUMBERS = count(1)
+
+
+@pytest.fixture(scope="module")
+async def hurt() -> AsyncIterator[EmbeddedPostgres]:
+    """A server of these tests' own, to be hurt, with a migrated database to copy."""
+    directory = Path(tempfile.mkdtemp(prefix="ascertain-hurt-"))
+    async with EmbeddedPostgres(directory) as server:
+        await migrate(await server.create_database("migrated"))
+        yield server
+        await server.kill()  # nothing of it is needed: spare the checkpoint of an orderly stop
+    shutil.rmtree(directory)
 
 
 @pytest.fixture
-async def server(server_directory: Path) -> AsyncIterator[EmbeddedPostgres]:
-    """A migrated server of this test's own, to be hurt."""
-    async with EmbeddedPostgres(server_directory) as running:
-        await migrate(running.url)
-        yield running
+async def server(hurt: EmbeddedPostgres) -> EmbeddedPostgres:
+    """That server, running again."""
+    if not hurt.running:
+        await hurt.start()
+    return hurt
 
 
 @pytest.fixture
-async def opened(server: EmbeddedPostgres) -> AsyncIterator[PostgresLedger]:
-    ledger = await open_ledger(server.url, connections=4, timeout_s=2, command_timeout_s=1)
+async def url(server: EmbeddedPostgres) -> str:
+    """The address of a fresh ledger on that server."""
+    return await server.create_database(f"ledger_{next(NUMBERS)}", template="migrated")
+
+
+@pytest.fixture
+async def opened(url: str) -> AsyncIterator[PostgresLedger]:
+    ledger = await open_ledger(url, connections=4, timeout_s=2, command_timeout_s=1)
     yield ledger
     await ledger.aclose()
 
@@ -42,7 +63,8 @@ async def backends(url: str) -> list[int]:
     connection = await asyncpg.connect(url)
     try:
         found = await connection.fetch(
-            "select pid from pg_stat_activity where application_name = 'ascertain'"
+            "select pid from pg_stat_activity "
+            "where application_name = 'ascertain' and datname = current_database()"
         )
         return [record["pid"] for record in found]
     finally:
@@ -89,10 +111,10 @@ async def test_a_server_killed_amid_many_claims_forgets_none_that_it_granted(
 
 
 async def test_a_server_that_hangs_is_ledger_down_in_time_and_works_when_it_goes_on(
-    server: EmbeddedPostgres, opened: PostgresLedger
+    server: EmbeddedPostgres, url: str, opened: PostgresLedger
 ) -> None:
     await granted(opened, "1")
-    stopped = [server.pid, *await backends(server.url)]
+    stopped = [server.pid, *await backends(url)]
     assert len(stopped) > 1
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
@@ -102,7 +124,7 @@ async def test_a_server_that_hangs_is_ledger_down_in_time_and_works_when_it_goes
                 with pytest.raises(LedgerDown):
                     await opened.claim(request("2"))
             with pytest.raises(LedgerDown):
-                await open_ledger(server.url, timeout_s=0.5)
+                await open_ledger(url, timeout_s=0.5)
     finally:
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
@@ -110,24 +132,48 @@ async def test_a_server_that_hangs_is_ledger_down_in_time_and_works_when_it_goes
     assert (await standing(opened, "1")).state is State.IN_FLIGHT
 
 
-async def test_a_session_that_the_server_ends_is_replaced(
-    server: EmbeddedPostgres, opened: PostgresLedger
-) -> None:
+async def test_a_connection_that_hangs_is_replaced_at_once(url: str) -> None:
+    ledger = await open_ledger(url, connections=1, timeout_s=2, command_timeout_s=0.2)
+    (hung,) = await backends(url)
+    os.kill(hung, signal.SIGSTOP)
+    try:
+        with pytest.raises(LedgerDown):
+            await ledger.claim(request("1"))
+        await granted(ledger, "2")
+    finally:
+        os.kill(hung, signal.SIGCONT)
+        await ledger.aclose()
+
+
+async def test_a_caller_who_is_cancelled_is_not_told_that_the_ledger_is_down(url: str) -> None:
+    ledger = await open_ledger(url, connections=1, timeout_s=0.2, command_timeout_s=60)
+    (hung,) = await backends(url)
+    os.kill(hung, signal.SIGSTOP)
+    try:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await ledger.claim(request("1"))
+    finally:
+        os.kill(hung, signal.SIGCONT)
+        await ledger.aclose()
+
+
+async def test_a_session_that_the_server_ends_is_replaced(url: str, opened: PostgresLedger) -> None:
     lease = await granted(opened)
-    connection = await asyncpg.connect(server.url)
+    connection = await asyncpg.connect(url)
     await connection.execute(
         "select pg_terminate_backend(pid, 5000) from pg_stat_activity "
-        "where application_name = 'ascertain'"
+        "where application_name = 'ascertain' and datname = current_database()"
     )
     await connection.close()
     await moved(opened.record(lease, settled()))
 
 
 async def test_a_lock_that_is_not_given_up_is_ledger_down_in_time(
-    server: EmbeddedPostgres, opened: PostgresLedger
+    url: str, opened: PostgresLedger
 ) -> None:
     await in_state(opened, State.CLEAR)
-    connection = await asyncpg.connect(server.url)
+    connection = await asyncpg.connect(url)
     async with connection.transaction():
         await connection.execute("select from ascertain.effects for update")
         with pytest.raises(LedgerDown):
@@ -137,14 +183,14 @@ async def test_a_lock_that_is_not_given_up_is_ledger_down_in_time(
 
 
 async def test_a_claim_by_a_cancelled_caller_leaves_a_pool_that_works(
-    server: EmbeddedPostgres, opened: PostgresLedger
+    url: str, opened: PostgresLedger
 ) -> None:
     await in_state(opened, State.CLEAR)
-    connection = await asyncpg.connect(server.url)
+    connection = await asyncpg.connect(url)
     async with connection.transaction():
         await connection.execute("select from ascertain.effects for update")
         claims = [asyncio.create_task(opened.claim(request(owner=f"w/{n}"))) for n in range(4)]
-        await wait_until(lambda: blocked(server.url, 4))
+        await wait_until(lambda: blocked(url, 4))
         for claim in claims:
             claim.cancel()
         ended = await asyncio.gather(*claims, return_exceptions=True)
@@ -157,20 +203,21 @@ async def blocked(url: str, count: int) -> bool:
     connection = await asyncpg.connect(url)
     try:
         return count == await connection.fetchval(
-            "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+            "select count(*) from pg_stat_activity where wait_event_type = 'Lock' "
+            "and datname = current_database()"
         )
     finally:
         await connection.close()
 
 
-async def test_a_full_pool_is_ledger_down_in_time(server: EmbeddedPostgres) -> None:
-    ledger = await open_ledger(server.url, connections=1, timeout_s=0.3, command_timeout_s=20)
+async def test_a_full_pool_is_ledger_down_in_time(url: str) -> None:
+    ledger = await open_ledger(url, connections=1, timeout_s=0.3, command_timeout_s=20)
     await in_state(ledger, State.CLEAR)
-    connection = await asyncpg.connect(server.url)
+    connection = await asyncpg.connect(url)
     async with connection.transaction():
         await connection.execute("select from ascertain.effects for update")
         first = asyncio.create_task(ledger.claim(request()))
-        await wait_until(lambda: blocked(server.url, 1))
+        await wait_until(lambda: blocked(url, 1))
         with pytest.raises(LedgerDown):
             await ledger.claim(request("2"))
     await connection.close()

@@ -29,6 +29,8 @@ from tests.ledger.steps import (
 from tests.waiting import wait_until
 
 CROWD = 50
+# Longer than any crowd takes on a busy machine, so that no claim is met past its lease by chance.
+LONG = timedelta(minutes=10)
 ROUNDS = 6
 
 
@@ -60,7 +62,10 @@ async def test_of_many_first_claims_one_is_granted(crowded: PostgresLedger) -> N
     for number in range(ROUNDS):
         name = str(number)
         answers = await asyncio.gather(
-            *(crowded.claim(request(name, owner=f"w/{owner}")) for owner in range(CROWD))
+            *(
+                crowded.claim(request(name, owner=f"w/{owner}", lease=LONG))
+                for owner in range(CROWD)
+            )
         )
         won = [answer for answer in answers if isinstance(answer, Granted)]
         assert len(won) == 1
@@ -69,11 +74,14 @@ async def test_of_many_first_claims_one_is_granted(crowded: PostgresLedger) -> N
 
 
 async def test_of_many_next_claims_one_is_granted(crowded: PostgresLedger) -> None:
-    lease = await granted(crowded)
+    lease = await granted(crowded, lease=LONG)
     for number in range(ROUNDS):
         await crowded.record(lease, not_done())
         answers = await asyncio.gather(
-            *(crowded.claim(request(owner=f"w/{owner}", budget=99)) for owner in range(CROWD))
+            *(
+                crowded.claim(request(owner=f"w/{owner}", budget=99, lease=LONG))
+                for owner in range(CROWD)
+            )
         )
         (won,) = [answer for answer in answers if isinstance(answer, Granted)]
         assert won.lease.attempt == won.lease.lease_version == number + 2
@@ -83,7 +91,7 @@ async def test_of_many_next_claims_one_is_granted(crowded: PostgresLedger) -> No
 
 async def test_of_many_resends_one_is_granted(crowded: PostgresLedger) -> None:
     await crowded.record(await granted(crowded, resend_for=timedelta.max), unknown())
-    asked = [request(owner=f"w/{owner}", resend=True) for owner in range(CROWD)]
+    asked = [request(owner=f"w/{owner}", resend=True, lease=LONG) for owner in range(CROWD)]
     answers = await asyncio.gather(*map(crowded.claim, asked))
     assert sum(isinstance(answer, Granted) for answer in answers) == 1
 
