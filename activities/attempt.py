@@ -37,6 +37,8 @@ class Attempt:
 
     Attributes:
         asked_at: The steady clock before the claim was asked for.
+        interruptible: Whether a cancellation breaks off the call. Short inline calls are let finish:
+            a worker that is told to stop drains them.
     """
 
     ledger: Ledger
@@ -46,9 +48,15 @@ class Attempt:
     granted: Granted
     asked_at: float
     on_progress: Callable[[JsonValue], None] | None = None
+    interruptible: bool = True
 
     async def run(self) -> Directive:
         """Make the one call, record its outcome, and give the next step."""
+        if not self.interruptible:
+            return await _to_its_end(self._call_and_record())
+        return await self._call_and_record()
+
+    async def _call_and_record(self) -> Directive:
         try:
             came_to = await self._call()
         except asyncio.CancelledError:

@@ -58,7 +58,14 @@ async def dispatch(
     if not isinstance(answer, claim.Granted):
         return _without_grant(answer, served.kind)
     attempt = Attempt(
-        serving.ledger, served.kind, served.adapter, effect, answer, asked_at, on_progress
+        serving.ledger,
+        served.kind,
+        served.adapter,
+        effect,
+        answer,
+        asked_at,
+        on_progress,
+        interruptible=served.kind.queue is not None,
     )
     return await attempt.run()
 

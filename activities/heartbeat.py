@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from temporalio import activity
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, Callable
 
     from pydantic import JsonValue
 
@@ -31,7 +31,7 @@ class _Pulse:
 
 
 @asynccontextmanager
-async def beating() -> AsyncIterator[Callable[[JsonValue], None] | None]:
+async def beating() -> AsyncGenerator[Callable[[JsonValue], None] | None]:
     """Beat three times per heartbeat time-out while the block runs; gives the way to tell progress.
 
     Inline work has no heartbeat: the block gets None and nothing is started.

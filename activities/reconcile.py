@@ -92,7 +92,7 @@ class Reconcile:
                 return await dispatch(self._serving, served, effect, resend=True)
             case policy.Lookup():
                 return await self._lookup(served, effect, row)
-            case other:
+            case _ as other:
                 assert_never(other)
 
     async def _lookup(self, served: Served, effect: Effect, row: EffectRow) -> Directive | None:

@@ -48,7 +48,7 @@ from ascertain.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+    from collections.abc import AsyncIterator, Collection, Generator, Mapping
 
     from pydantic import JsonValue
     from temporalio.client import WorkflowExecution, WorkflowHandle
@@ -259,7 +259,7 @@ class Client:
         handle = self.temporal.get_workflow_handle(task_id)
         try:
             with answered(f"command task {task_id}"):
-                answer: CommandAnswer = await handle.execute_update(
+                answer: CommandAnswer = await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
                     names.TAKEOVER,
                     command.model_dump(mode="json", exclude_none=True),
                     result_type=CommandAnswer,
@@ -269,6 +269,18 @@ class Client:
                 return answer
         except WorkflowUpdateFailedError as error:
             raise CommandRefused(f"task {task_id}: {error.cause}") from error
+
+    async def ended(self, task_id: str) -> str | None:
+        """None while a workflow pursues the task; otherwise how it ended: ``ports.Tasks``."""
+        handle = self.temporal.get_workflow_handle(task_id)
+        try:
+            with answered(f"look at task {task_id}"):
+                found = await handle.describe(rpc_timeout=RPC_TIMEOUT)
+        except NotFound:
+            return "forgotten"
+        if found.status is None or found.status is WorkflowExecutionStatus.RUNNING:
+            return None
+        return found.status.name.lower()
 
     async def reconcile_now(self, task_id: str) -> None:
         """Ask the outside now instead of at the next appointed time."""
@@ -322,7 +334,7 @@ async def connect_temporal(profile: str | None = None) -> TemporalClient:
 
 
 @contextmanager
-def answered(what: str) -> Iterator[None]:
+def answered(what: str) -> Generator[None]:
     """Wrap the server's refusals and silences once.
 
     Raises:

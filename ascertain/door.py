@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -12,7 +13,7 @@ from ascertain.contracts.task import Task
 from ascertain.errors import InvalidTask, UnknownKind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from pydantic import JsonValue
 
@@ -73,11 +74,11 @@ def _first_faults(error: ValidationError) -> str:
 
 
 def _depth_exceeds(value: JsonValue | Mapping[str, JsonValue], limit: int) -> bool:
-    level: list[object] = [value]
+    level: list[JsonValue | Mapping[str, JsonValue]] = [value]
     for _ in range(limit + 1):
-        inner: list[object] = []
+        inner: list[JsonValue | Mapping[str, JsonValue]] = []
         for item in level:
-            if isinstance(item, dict):
+            if isinstance(item, Mapping):
                 inner.extend(item.values())
             elif isinstance(item, list):
                 inner.extend(item)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, assert_never
 from ascertain.contracts import directive, finding, outcome
 from ascertain.contracts.claim import Verdict
 from ascertain.contracts.command import Action
-from ascertain.contracts.effect import EffectRow, Evidence, State
+from ascertain.contracts.effect import TERMINAL, EffectRow, Evidence, State
 from ascertain.machine import Move, next_state
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 NO_WAIT = timedelta(0)
 # A timer that ends exactly at a limit may be read just before it.
 AFTER = timedelta(milliseconds=20)
+
+# A person who gives one of these goes on to act, or lets others act, as if nothing were under way.
+HANDS_ON = frozenset({Action.TAKE, Action.DENY, Action.ABANDON})
 
 MOVE_OF: dict[Action, Move] = {
     Action.TAKE: Move.TAKE,
@@ -275,7 +278,8 @@ def standing_of(row: EffectRow, kind: Kind, why: str = "") -> Standing:
         job_id=row.job_id,
         reason=why or row.evidence.detail,
         conclusive_at=conclusive_at(row, kind) if in_doubt and kind.semantics.lookup else None,
-        safe_next=tuple(action.value for action in Action if allowed(action, row, kind) is None),
+        act_from=quiet_at(row, kind) if _may_still_land(row, kind) else None,
+        safe_next=tuple(act.value for act in Action if next_state(row.state, MOVE_OF[act])),
     )
 
 
@@ -286,14 +290,20 @@ def allowed(action: Action, row: EffectRow, kind: Kind) -> str | None:
             until = f"{row.lease_until:%H:%M:%S} UTC"
             return f"an attempt is in flight, do not act yet; its permit ends at {until}"
         return f"{action} is not possible while the effect is {row.state}"
-    quiet_at = row.lease_until + kind.semantics.in_flight_max
-    takes_hold = action in {Action.TAKE, Action.DENY, Action.ABANDON}
-    if takes_hold and row.state is not State.CLEAR and row.now < quiet_at:
-        return (
-            "an attempt is in flight, do not act yet; what was sent can still take effect until "
-            f"{quiet_at:%H:%M:%S} UTC"
-        )
+    if action in HANDS_ON and _may_still_land(row, kind):
+        until = f"{quiet_at(row, kind):%H:%M:%S} UTC"
+        return f"an attempt is in flight, do not act yet; what was sent can still take effect until {until}"
     return None
+
+
+def quiet_at(row: EffectRow, kind: Kind) -> datetime:
+    """From when nothing that was sent can take effect any more."""
+    return row.lease_until + kind.semantics.in_flight_max
+
+
+def _may_still_land(row: EffectRow, kind: Kind) -> bool:
+    unsettled = row.state not in TERMINAL | {State.CLEAR}
+    return unsettled and row.now < quiet_at(row, kind)
 
 
 def refusal(command: Command, row: EffectRow, kind: Kind) -> str | None:

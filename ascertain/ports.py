@@ -168,6 +168,18 @@ class EffectFilter:
     limit: int = 100
 
 
+class Tasks(Protocol):
+    """What Temporal knows of tasks, for those who start from the ledger's side."""
+
+    async def ended(self, task_id: str) -> str | None:
+        """None while a workflow pursues the task; otherwise how it ended, in a word for people.
+
+        Raises:
+            TemporalDown: It cannot be told now.
+        """
+        ...
+
+
 class Ledger(Protocol):
     """What remembers effects beyond Temporal's retention. One round trip and one commit per move.
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -55,10 +56,16 @@ class LedgerSettings(StrictValue):
 
 
 class Settings(StrictValue):
-    """A whole deployment file."""
+    """A whole deployment file.
+
+    Attributes:
+        sweep_every: How often effects are looked for whose workflow is gone; an effect of an ended
+            workflow is shown as UNKNOWN after at most twice that. 0: never.
+    """
 
     ledger: LedgerSettings = LedgerSettings()
     task_queue: str = names.TASK_QUEUE
+    sweep_every: Annotated[timedelta, Field(ge=timedelta(0))] = timedelta(minutes=1)
     kinds: dict[KindName, KindSettings] = Field(default_factory=dict)
 
     @property

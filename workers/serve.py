@@ -14,6 +14,7 @@ from ascertain.client import connect_temporal
 from ascertain.ledger.postgres import open_ledger
 from workers.namespace import ensure_search_attributes
 from workers.registry import build_kinds
+from workers.schedule import ensure_sweep
 from workers.secret import ProcessSecrets
 from workers.worker import Role, build_workers, identity, queues_of
 
@@ -58,6 +59,8 @@ async def serve(
         stack.push_async_callback(_close_adapters, kinds)
         client = await connect_temporal()
         await ensure_search_attributes(client)
+        if settings.sweep_every and role.orchestrate:
+            await ensure_sweep(client, settings.task_queue, settings.sweep_every)
         ledger: Ledger = await open_ledger(
             settings.ledger_url, connections=settings.ledger.connections
         )

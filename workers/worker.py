@@ -15,6 +15,9 @@ from activities.decide import Decide
 from activities.perform import Perform
 from activities.reconcile import Reconcile
 from activities.serving import Serving
+from activities.sweep import Sweep
+from ascertain.client import Client as TaskClient
+from workflows.sweep import SweepWorkflow
 from workflows.task import TaskWorkflow
 
 if TYPE_CHECKING:
@@ -84,6 +87,7 @@ def build_workers(client: Client, serving: Serving, role: Role, task_queue: str)
         Reconcile(serving).reconcile,
         Decide(serving).decide,
     ]
+    sweep: list[Callable[..., Awaitable[object]]] = [Sweep(serving, TaskClient(client)).sweep]
     workers = [
         Worker(
             client,
@@ -100,8 +104,8 @@ def build_workers(client: Client, serving: Serving, role: Role, task_queue: str)
             Worker(
                 client,
                 task_queue=task_queue,
-                workflows=[TaskWorkflow],
-                activities=activities,
+                workflows=[TaskWorkflow, SweepWorkflow],
+                activities=activities + sweep,
                 workflow_runner=sandbox(),
                 max_concurrent_local_activities=role.max_concurrent,
                 graceful_shutdown_timeout=DRAIN,

@@ -99,7 +99,7 @@ class View:
         cause = (
             ERROR_CLASS.value_unset() if error_class is None else ERROR_CLASS.value_set(error_class)
         )
-        workflow.upsert_search_attributes(
+        workflow.upsert_search_attributes(  # pyright: ignore[reportUnknownMemberType]  # the SDK's generic
             [STATE.value_set(state), SINCE.value_set(workflow.now()), cause]
         )
 
@@ -136,7 +136,8 @@ def details(effect: OpenEffect, state: str) -> str:
     if standing.conclusive_at:
         lines.append(f"- an empty lookup is conclusive from {standing.conclusive_at:%H:%M:%S} UTC")
     if standing.safe_next:
-        lines += ["", "Safe now, as signal or update `takeover`:", ""]
+        when = f"from {standing.act_from:%H:%M:%S} UTC" if standing.act_from else "now"
+        lines += ["", f"Safe {when}, as signal or update `takeover`:", ""]
         lines += [_command(action, standing.version) for action in standing.safe_next]
     return "\n".join(lines)
 

@@ -13,7 +13,13 @@ from ascertain.contracts.value import Value
 
 
 class Standing(Value):
-    """What is known of an effect, for the status query and the Web UI."""
+    """What is known of an effect, for the status query and the Web UI.
+
+    Attributes:
+        conclusive_at: From when an empty lookup proves that it does not exist.
+        act_from: Nobody should act before: what was sent can still take effect. None: at once.
+        safe_next: The commands that a person may give then.
+    """
 
     state: State
     version: int
@@ -24,6 +30,7 @@ class Standing(Value):
     job_id: str | None = None
     reason: str = ""
     conclusive_at: datetime | None = None
+    act_from: datetime | None = None
     safe_next: tuple[str, ...] = ()
 
 

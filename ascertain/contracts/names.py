@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import Final
 
 TASK_WORKFLOW: Final = "Task"
+SWEEP_WORKFLOW: Final = "Sweep"
 TASK_QUEUE: Final = "ascertain"
 
 PERFORM: Final = "perform"
 RECONCILE: Final = "reconcile"
 DECIDE: Final = "decide"
+SWEEP: Final = "sweep"
 
 TAKEOVER: Final = "takeover"
 RESUME: Final = "resume"

@@ -227,6 +227,13 @@ def test_what_is_safe_next_is_what_would_be_accepted():
         assert accepted == (action.value in standing.safe_next), action
 
 
+def test_the_standing_says_from_when_a_person_may_act():
+    early = policy.standing_of(row(State.QUARANTINED, now=T0), kind())
+    late = policy.standing_of(row(State.QUARANTINED, now=LATER), kind())
+    assert (early.act_from, late.act_from) == (T0 + second(10), None)
+    assert early.safe_next == late.safe_next
+
+
 def test_a_harmless_effect_may_always_be_sent_again():
     assert kind(harmless=True, lookup=None).semantics.resend_for == timedelta.max
 

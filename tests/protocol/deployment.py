@@ -1,0 +1,246 @@
+"""One whole deployment for one test: real workers, the real servers, and a toy outside with books."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.service import RPCError, RPCStatusCode
+
+from ascertain.contracts.gate import GateChange
+from ascertain.keys import effect_id
+from ascertain.ports import EffectFilter
+from ascertain.settings import FILE_VARIABLE
+from ascertain.testing.entry import Draft
+from ascertain.testing.knob import Rule, SubmitKnobs
+from drill.points import VARIABLE, Plan, Point, Strike
+from tests.protocol.toml import toml
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from temporalio.client import WorkflowHandle
+
+    from ascertain.client import Client
+    from ascertain.contracts.command import Command, CommandAnswer
+    from ascertain.contracts.effect import EffectRow
+    from ascertain.contracts.status import TaskStatus
+    from ascertain.contracts.task import TaskResult
+    from ascertain.ports import Ledger
+    from ascertain.testing.entry import Fact
+    from ascertain.testing.outside import Outside
+
+ROOT = Path(__file__).parents[2]
+READY_S = 30
+SETTLED = timedelta(seconds=60)
+
+
+class WorkerProcess:
+    """A worker that can be killed, frozen, thawed and drained."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+        self.process = process
+        self.log = log
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def signal(self, number: signal.Signals) -> None:
+        if self.process.returncode is None:
+            self.process.send_signal(number)
+
+    def freeze(self) -> None:
+        self.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.signal(signal.SIGCONT)
+
+    async def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        await self.process.wait()
+
+    async def drain(self) -> int:
+        self.signal(signal.SIGTERM)
+        return await asyncio.wait_for(self.process.wait(), 40)
+
+    def frozen(self) -> bool:
+        """Whether the kernel holds it stopped, as after its own SIGSTOP."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return fields[0] in {"T", "t"}
+
+
+class Deployment:
+    """What a test needs to run tasks and to look at what became of them."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        client: Client,
+        ledger: Ledger,
+        environment: dict[str, str],
+        outside: Outside,
+        keyed: Outside,
+        settings: dict[str, Any],
+    ) -> None:
+        self.folder = folder
+        self.client = client
+        self.ledger = ledger
+        self.outside = outside
+        self.keyed = keyed
+        self.settings = settings
+        self.task_queue: str = settings["task_queue"]
+        self._environment = environment
+        self._workers: list[WorkerProcess] = []
+
+    def configure(self, *, without: Collection[str] = ()) -> None:
+        """Write the deployment file; workers read it when they start."""
+        kinds = {name: kind for name, kind in self.settings["kinds"].items() if name not in without}
+        file = Path(self._environment[FILE_VARIABLE])
+        file.write_text(toml({**self.settings, "kinds": kinds}))
+
+    def plan(self, point: Point, strike: Strike = Strike.KILL, **changes: Any) -> Plan:
+        tally = self.folder / "strikes"
+        tally.mkdir(exist_ok=True)
+        return Plan(point=point, strike=strike, tally=tally, **changes)
+
+    def strikes(self) -> int:
+        return len(list((self.folder / "strikes").glob("strike-*")))
+
+    async def worker(self, plan: Plan | None = None) -> WorkerProcess:
+        """Start a worker and wait until it polls."""
+        environment = {**os.environ, **self._environment}
+        if plan is not None:
+            environment[VARIABLE] = plan.model_dump_json()
+        log = self.folder / f"worker-{len(self._workers)}.log"
+        with log.open("wb") as written:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "drill.worker",
+                cwd=ROOT,
+                env=environment,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=written,
+            )
+        worker = WorkerProcess(process, log)
+        self._workers.append(worker)
+        assert process.stdout is not None
+        line = await asyncio.wait_for(process.stdout.readline(), READY_S)
+        assert line, f"the worker did not start: {log.read_text()[-2000:]}"
+        return worker
+
+    def id(self, task_id: str) -> str:
+        """The task's id on the server, which all tests share."""
+        return f"{self.task_queue}-{task_id}"
+
+    def task(self, task_id: str, *steps: dict[str, Any], **fields: Any) -> dict[str, Any]:
+        """A task of toy facts."""
+        whole = {"task_id": self.id(task_id), "kind": "toy", "steps": list(steps or (step(),))}
+        return {**whole, **fields}
+
+    async def submit(self, task_id: str, *steps: dict[str, Any], **fields: Any) -> str:
+        """Start a task of toy facts and give its first effect's id."""
+        task = self.task(task_id, *steps, **fields)
+        await self.client.submit(task)
+        return self.effect(task_id, task["steps"][0]["name"])
+
+    def effect(self, task_id: str, name: str = "do") -> str:
+        return effect_id(self.client.temporal.namespace, self.id(task_id), name, 0)
+
+    def handle(self, task_id: str) -> WorkflowHandle[Any, Any]:
+        return self.client.temporal.get_workflow_handle(self.id(task_id))
+
+    async def result(self, task_id: str) -> TaskResult:
+        return await self.client.result(self.id(task_id), within=SETTLED)
+
+    async def status(self, task_id: str) -> TaskStatus:
+        return await self.client.status(self.id(task_id))
+
+    async def takeover(self, task_id: str, command: Command) -> CommandAnswer:
+        return await self.client.takeover(self.id(task_id), command)
+
+    async def row(self, effect: str) -> EffectRow:
+        case = await self.ledger.inspect(effect)
+        assert case is not None, f"{effect} is not in the ledger"
+        return case.row
+
+    async def rows(self) -> list[EffectRow]:
+        return list(await self.ledger.effects(EffectFilter(limit=1000)))
+
+    async def wait_for_row(
+        self, effect: str, fits: Callable[[EffectRow], bool], within_s: float = 40
+    ) -> EffectRow:
+        async def found() -> EffectRow | None:
+            case = await self.ledger.inspect(effect)
+            return case.row if case is not None and fits(case.row) else None
+
+        return await wait_until(found, within_s, what=f"the row of {effect}")
+
+    async def moves(self, effect: str) -> list[str]:
+        return [event.move for event in await self.ledger.audit(effect)]
+
+    def meet(self, *knobs: SubmitKnobs, key: str | None = None) -> None:
+        """The next submits meet these knobs, one each; what comes later meets an honest provider."""
+        for knob in knobs:
+            self.outside.rules.add(Rule(times=1, submit=knob, key=key))
+
+    def make_fact(self, reference: str, **content: Any) -> Fact:
+        """A fact that somebody else makes by hand under this reference."""
+        draft = Draft(key=None, reference=reference, content=content, received_at=datetime.now(UTC))
+        return self.outside.books.commit(draft)
+
+    def facts(self, effect: str) -> int:
+        """How many facts there are under this effect's id, wherever they were made."""
+        return sum(len(place.books.facts_of(effect)) for place in (self.outside, self.keyed))
+
+    def submits(self, effect: str) -> int:
+        return sum(len(place.books.submits_of(effect)) for place in (self.outside, self.keyed))
+
+    async def gate(self, partition: str, *, paused: bool) -> None:
+        await self.ledger.set_gate(
+            GateChange(
+                partition=partition,
+                paused=paused,
+                by="ada",
+                reason="test",
+                request_id=f"{partition}-{paused}",
+            )
+        )
+
+    async def forget(self, task_id: str) -> None:
+        """Have Temporal forget a closed task, as its retention does."""
+        temporal = self.client.temporal
+        execution = WorkflowExecution(workflow_id=self.id(task_id))
+        await temporal.workflow_service.delete_workflow_execution(
+            DeleteWorkflowExecutionRequest(
+                namespace=temporal.namespace, workflow_execution=execution
+            )
+        )
+
+        async def gone() -> bool:
+            try:
+                await self.handle(task_id).describe()
+            except RPCError as error:
+                return error.status is RPCStatusCode.NOT_FOUND
+            return False
+
+        await wait_until(gone)
+
+    async def stop(self) -> None:
+        for worker in self._workers:
+            worker.thaw()
+            await worker.kill()
+
+
+def step(name: str = "do", kind: str = "toy.fact", **content: Any) -> dict[str, Any]:
+    return {"name": name, "kind": kind, "input": {"amount": 1, **content}}

@@ -1,0 +1,80 @@
+"""A worker killed between any two lines of the protocol leaves one fact, or none and a person told."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ascertain.contracts.effect import State
+from ascertain.contracts.task import TaskOutcome
+from ascertain.testing.knob import Drop, SubmitKnobs
+from drill.points import Point, Strike
+from tests.protocol.deployment import step
+
+ASKABLE = ("asked_keyed", "asked", "keyed")
+KILLED_AT = [
+    Point.BEFORE_CLAIM,
+    Point.AFTER_CLAIM,
+    Point.BEFORE_SEND,
+    Point.AFTER_ANSWER,
+    Point.AFTER_RECORD,
+]
+
+
+async def killed(deployment, plan, task_id, kind):
+    """Run one task whose worker dies as planned while a second worker stands by."""
+    doomed = await deployment.worker(plan)
+    effect = await deployment.submit(task_id, step(kind=kind))
+    await doomed.process.wait()
+    await deployment.worker()
+    return effect
+
+
+@pytest.mark.parametrize("point", KILLED_AT)
+async def test_a_worker_killed_at_any_point_leaves_exactly_one_fact(deployments, point):
+    async def run(which):
+        deployment = await deployments()
+        effect = await killed(deployment, deployment.plan(point), f"crash-{which}", f"toy.{which}")
+        result = await deployment.result(f"crash-{which}")
+        return result.outcome, deployment.facts(effect), deployment.strikes()
+
+    ended = await asyncio.gather(*(run(which) for which in ASKABLE))
+    assert ended == [(TaskOutcome.DONE, 1, 1)] * len(ASKABLE)
+
+
+@pytest.mark.parametrize(("point", "facts"), [(Point.BEFORE_SEND, 0), (Point.AFTER_ANSWER, 1)])
+async def test_where_nothing_can_be_asked_a_killed_attempt_goes_to_a_person(
+    deployments, point, facts
+):
+    deployment = await deployments()
+    effect = await killed(deployment, deployment.plan(point), "crash-neither", "toy.neither")
+    row = await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
+    assert row.error_class == "no_lookup"
+    assert deployment.facts(effect) == facts
+    assert deployment.submits(effect) == facts
+
+
+@pytest.mark.parametrize("point", [Point.BEFORE_LOOKUP, Point.AFTER_LOOKUP, Point.AFTER_CONVERGE])
+async def test_a_worker_killed_while_it_asks_changes_nothing(deployments, point):
+    deployment = await deployments()
+    deployment.meet(SubmitKnobs(reply=Drop(how="reset")))
+    effect = await killed(deployment, deployment.plan(point), "asking", "toy.asked")
+    result = await deployment.result("asking")
+    assert result.outcome is TaskOutcome.DONE
+    assert (deployment.facts(effect), deployment.submits(effect)) == (1, 1)
+
+
+async def test_work_that_kills_its_worker_every_time_is_quarantined_after_its_budget(deployments):
+    deployment = await deployments(policy={"budget": 2})
+    plan = deployment.plan(Point.BEFORE_SEND, Strike.EXIT, match="poison", times=None)
+    worker = await deployment.worker(plan)
+    effect = await deployment.submit("poison", step(kind="toy.asked"))
+    healthy = await deployment.submit("healthy", step(kind="toy.asked"))
+    for _ in range(2):
+        await worker.process.wait()
+        worker = await deployment.worker(plan)
+    row = await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
+    assert (row.attempt, row.error_class) == (2, "budget")
+    assert (await deployment.result("healthy")).outcome is TaskOutcome.DONE
+    assert (deployment.facts(effect), deployment.facts(healthy)) == (0, 1)

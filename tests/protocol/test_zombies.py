@@ -1,0 +1,71 @@
+"""A worker that is frozen and thawed does no harm, and what it knew is not lost."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ascertain.contracts.effect import State
+from ascertain.contracts.task import TaskOutcome
+from drill.points import Point, Strike
+from tests.protocol.deployment import step
+from tests.waiting import wait_until
+
+
+async def frozen_at(deployment, point, task_id, kind):
+    """A task whose first worker freezes itself at the point; a second one takes over."""
+    zombie = await deployment.worker(deployment.plan(point, Strike.FREEZE))
+    effect = await deployment.submit(task_id, step(kind=kind))
+    await wait_until(zombie.frozen)
+    await deployment.worker()
+    return zombie, effect
+
+
+@pytest.mark.parametrize("kind", ["toy.asked", "toy.keyed"])
+async def test_a_worker_frozen_after_its_answer_is_refused_and_its_receipt_is_kept(
+    deployments, kind
+):
+    deployment = await deployments()
+    zombie, effect = await frozen_at(deployment, Point.AFTER_ANSWER, "zombie", kind)
+    result = await deployment.result("zombie")
+    zombie.thaw()
+    await wait_until(lambda: _has_late_write(deployment, effect))
+    assert result.outcome is TaskOutcome.DONE
+    assert deployment.facts(effect) == 1
+    row = await deployment.row(effect)
+    assert row.state is State.SETTLED
+
+
+async def test_a_worker_frozen_after_its_claim_sends_nothing_once_it_is_thawed(deployments):
+    deployment = await deployments()
+    zombie, effect = await frozen_at(deployment, Point.AFTER_CLAIM, "late", "toy.asked")
+    await deployment.result("late")
+    before = deployment.submits(effect)
+    zombie.thaw()
+    await wait_until(lambda: _has_late_write(deployment, effect))
+    assert deployment.submits(effect) == before == 1
+
+
+async def test_a_late_receipt_is_read_before_anything_is_asked_or_sent(deployments):
+    deployment = await deployments()
+    zombie, effect = await frozen_at(deployment, Point.AFTER_ANSWER, "kept", "toy.neither")
+    await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
+    zombie.thaw()
+    await wait_until(lambda: _has_late_write(deployment, effect))
+    await deployment.client.reconcile_now(deployment.id("kept"))
+    result = await deployment.result("kept")
+    assert result.outcome is TaskOutcome.DONE
+    assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
+
+
+async def test_two_workers_asked_for_one_effect_at_once_make_one_fact(deployments):
+    deployment = await deployments()
+    await asyncio.gather(deployment.worker(), deployment.worker())
+    effects = [await deployment.submit(f"race-{i}", step(kind="toy.asked")) for i in range(20)]
+    await asyncio.gather(*(deployment.result(f"race-{i}") for i in range(20)))
+    assert [deployment.facts(effect) for effect in effects] == [1] * 20
+
+
+async def _has_late_write(deployment, effect):
+    return "refused_write" in await deployment.moves(effect)

@@ -1,0 +1,30 @@
+"""The workflow that a schedule starts to look for effects which no task pursues any more."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+
+with workflow.unsafe.imports_passed_through():
+    from ascertain.contracts import names
+    from ascertain.contracts.sweep import SweepReport, SweepRequest
+
+
+@workflow.defn(name=names.SWEEP_WORKFLOW)
+class SweepWorkflow:
+    """One look; the next one is the schedule's business."""
+
+    @workflow.run
+    async def run(self, request: SweepRequest) -> SweepReport:
+        """Have the ledger swept once."""
+        report: SweepReport = await workflow.execute_activity(
+            names.SWEEP,
+            request,
+            result_type=SweepReport,
+            start_to_close_timeout=timedelta(minutes=5),
+            heartbeat_timeout=timedelta(seconds=30),
+            retry_policy=RetryPolicy(maximum_attempts=3),
+        )
+        return report
