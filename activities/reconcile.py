@@ -83,7 +83,8 @@ class Reconcile:
         return await self._question(served, effect, row)
 
     async def _question(self, served: Served, effect: Effect, row: EffectRow) -> Directive | None:
-        match policy.next_question(row, served.kind):
+        question = policy.next_question(row, served.kind)
+        match question:
             case policy.Wait():
                 return policy.directive_for(row, served.kind)
             case policy.Give(verdict):
@@ -92,8 +93,8 @@ class Reconcile:
                 return await dispatch(self._serving, served, effect, resend=True)
             case policy.Lookup():
                 return await self._lookup(served, effect, row)
-            case _ as other:
-                assert_never(other)
+            case _:
+                assert_never(question)
 
     async def _lookup(self, served: Served, effect: Effect, row: EffectRow) -> Directive | None:
         call = Call(effect, row.frozen, row.attempt, row.job_id, row.external_id)
