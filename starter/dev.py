@@ -86,6 +86,9 @@ def _held(data: Path) -> int | None:
     mode = 0o711 if os.geteuid() == 0 else 0o700
     try:
         data.mkdir(mode=mode, parents=True, exist_ok=True)
+        if any(data.iterdir()) and not stacks.is_ours(data):
+            raise SetupError(f"{data} holds something else; choose an empty --data, or a new one")
+        data.chmod(mode)
         return stacks.lock(data)
     except OSError as error:
         raise SetupError(

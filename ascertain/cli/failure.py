@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 UNEXPECTED: Final = 1
 USAGE: Final = 2
+NOT_DONE: Final = 8
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 
@@ -27,7 +28,7 @@ EXIT_CODES: Final = {
     5: "There is no such task or effect.",
     6: "A part cannot be reached now: the Temporal server, a worker or the ledger. Try again later.",
     7: "The deployment is wrong (settings, secrets, schema); trying again will not help.",
-    8: "The task ended, but not `DONE`.",
+    NOT_DONE: "The task ended, but not `DONE`.",
     9: "The task is not over within the time given; it goes on.",
     INTERRUPTED: "Interrupted by Ctrl-C.",
     PIPE_CLOSED: "The reader of standard output went away.",
@@ -39,13 +40,6 @@ class NotOver(AscertainError):
 
     code: ClassVar[str] = "not_over"
     exit_code: ClassVar[int] = 9
-
-
-class NotDone(AscertainError):
-    """The task is over and not every step of it exists outside. The result was printed."""
-
-    code: ClassVar[str] = "not_done"
-    exit_code: ClassVar[int] = 8
 
 
 class Declined(CommandRefused):

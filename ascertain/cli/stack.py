@@ -71,6 +71,11 @@ def data_directory() -> Path:
     return Path.home() / ".local" / "state" / "ascertain"
 
 
+def is_ours(directory: Path) -> bool:
+    """Whether a stack was ever started on this directory."""
+    return (directory / _LOCK).exists()
+
+
 def lock(directory: Path) -> int | None:
     """Take the directory for one stack; the descriptor holds it. None if another one has it."""
     descriptor = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from ascertain.cli import output, place, shape
-from ascertain.cli.failure import NotDone
+from ascertain.cli.failure import NOT_DONE
 from ascertain.cli.submission import not_over
 from ascertain.contracts.task import TaskOutcome
 
@@ -33,7 +33,7 @@ async def result(
         output.document(ended.model_dump(mode="json"))
     else:
         shape.print_result(ended)
-    return 0 if ended.outcome is TaskOutcome.DONE else NotDone.exit_code
+    return 0 if ended.outcome is TaskOutcome.DONE else NOT_DONE
 
 
 async def reconcile(task_id: str, config: Path | None, *, as_json: bool) -> None:

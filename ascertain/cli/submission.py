@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from ascertain.cli import output
-from ascertain.cli.failure import NotOver, words_of
+from ascertain.cli.failure import NOT_DONE, NotOver, words_of
 from ascertain.contracts.task import TaskOutcome
 from ascertain.errors import AscertainError, Conflict, InputError, Unavailable
 
@@ -180,7 +180,7 @@ def exit_code_of(outcome: Outcome) -> int:
     if outcome.error is not None:
         return outcome.error.exit_code
     if outcome.result is not None and outcome.result.outcome is not TaskOutcome.DONE:
-        return 8
+        return NOT_DONE
     return 0
 
 

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from ascertain.cli import failure, program
+from ascertain.errors import AscertainError
+from tests.cli.conftest import PROGRAM
+
+OPERATOR = {
+    *("submit", "list", "show", "explain", "result", "takeover", "reconcile", "cancel"),
+    *("pause", "resume", "partitions", "doctor", "migrate", "version"),
+}
+# Not pydantic, which typer itself reads values with.
+HEAVY = {"aiohttp", "asyncpg", "httpx", "opentelemetry", "rich", "temporalio"}
+
+
+def python(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, text=True, timeout=60
+    )
+    return done.stdout
+
+
+def errors() -> set[type[AscertainError]]:
+    """Every error of ours that is defined by now."""
+    found: set[type[AscertainError]] = set()
+    todo = [AscertainError]
+    while todo:
+        todo += (error := todo.pop()).__subclasses__()
+        found.add(error)
+    return found
+
+
+async def test_help_shows_the_operator_commands_and_those_of_the_application(cli):
+    answer = await cli("--help")
+    for command in OPERATOR | {"worker", "dev"}:
+        assert f"\n  {command} " in answer.out
+    assert (await cli()).out == answer.out
+
+
+def test_where_the_application_is_not_installed_the_operator_commands_are_there():
+    names = python(
+        "import sys\n"
+        "for name in ('workers', 'starter', 'drill'): sys.modules[name] = None\n"
+        "import typer\n"
+        "from ascertain.cli.program import build\n"
+        "print(*typer.main.get_command(build()).commands)"
+    )
+    assert set(names.split()) == OPERATOR
+
+
+def test_help_imports_nothing_that_takes_time():
+    loaded = python(
+        "import sys\n"
+        "from ascertain.cli.program import run\n"
+        "run(['submit', '--help'])\n"
+        "print('\\n', *sys.modules)"
+    )
+    assert not HEAVY & set(loaded.splitlines()[-1].split())
+
+
+async def test_a_command_line_that_is_wrong_is_told_in_one_sentence(cli):
+    answer = await cli("shwo", "t", code=2)
+    assert answer.sentence == "No such command 'shwo'. Did you mean 'show'?. See `ascertain --help`"
+    answer = await cli("show", "--colour", "t", "--json", code=2)
+    assert answer.sentence == "No such option: --colour. See `ascertain show --help`"
+    assert answer.document["error"] == {
+        "code": "usage",
+        "message": answer.sentence,
+        "exit_code": 2,
+    }
+    answer = await cli("result", "t", "--within", "soon", code=2)
+    assert "'soon' is no length of time such as 30, 90s, 5m or 2h" in answer.sentence
+
+
+UNFORESEEN = "sys.modules['ascertain.cli.version'] = None; sys.exit(program.run({}))"
+
+
+@pytest.mark.parametrize("debug", [(), ("--debug",)])
+def test_an_error_that_nobody_foresaw_is_one_sentence_and_a_traceback_only_with_debug(debug):
+    words = [*debug, "version", "--json"]
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys; from ascertain.cli import program; {UNFORESEEN.format(words)}",
+        ],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["error"]["code"] == "unexpected"
+    *before, last = done.stderr.splitlines()
+    assert last.startswith("ascertain: unexpected ModuleNotFoundError: ")
+    assert ("Traceback (most recent call last):" in before) == bool(debug)
+    assert bool(before) == bool(debug)
+
+
+def test_debug_may_stand_after_the_command_but_not_after_the_end_of_options(capsys):
+    assert program.run(["version", "--debug"]) == 0
+    capsys.readouterr()
+    assert program.run(["version", "--", "--debug"]) == 2
+    assert "--debug" in capsys.readouterr().err
+
+
+async def test_a_reader_that_goes_away_is_no_error(deployed):
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = await asyncio.create_subprocess_exec(
+        PROGRAM,
+        "list",
+        "--json",
+        stdout=writing,
+        stderr=asyncio.subprocess.PIPE,
+        env=deployed.cli.environment,
+    )
+    os.close(writing)
+    _, err = await process.communicate()
+    assert (process.returncode, err) == (failure.PIPE_CLOSED, b"")
+
+
+async def test_ctrl_c_ends_a_command_with_130_and_no_traceback(deployed):
+    process = await deployed.cli.start("submit", "-", "--jsonl", "--json")
+    task = deployed.task(deployed.new_id())
+    process.stdin.write(json.dumps(task).encode() + b"\n")
+    started = json.loads(await process.stdout.readline())
+    assert started["fate"] == "started"
+    process.send_signal(signal.SIGINT)
+    _, err = await process.communicate()
+    assert process.returncode == failure.INTERRUPTED
+    assert b"Stopped half-way. Run the same again" in err
+    assert b"Traceback" not in err
+
+
+async def test_completion_completes_commands_and_options(cli):
+    def asked(words: str) -> dict[str, str]:
+        return {
+            "_ASCERTAIN_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
+        }
+
+    assert (await cli(**asked("ascertain take"))).out.split() == ["takeover"]
+    found = (await cli(**asked("ascertain takeover t con"))).out.split()
+    assert found == ["confirm"]
+
+
+def test_every_error_has_an_exit_code_that_is_documented():
+    assert {error.exit_code for error in errors()} <= set(failure.EXIT_CODES)
+
+
+def test_an_error_is_told_without_what_a_terminal_would_obey(capsys):
+    assert failure.report(AscertainError("a\x1b[2Jb\nc"), as_json=False) == 1
+    assert capsys.readouterr().err == "ascertain: a [2Jb\nc\n"
+
+
+def test_of_several_errors_at_once_the_first_is_told(capsys):
+    several = ExceptionGroup("x", [ExceptionGroup("y", [AscertainError("first")]), OSError("z")])
+    assert failure.report(several, as_json=False) == 1
+    assert capsys.readouterr().err == "ascertain: first\n"
+
+
+def test_actions_on_the_command_line_are_those_of_the_contract():
+    from typing import get_args
+
+    from ascertain.cli.task_command import Action as Typed
+    from ascertain.contracts.command import Action
+
+    assert get_args(Typed) == tuple(action.value for action in Action)

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import asyncpg
+import pytest
+
+from ascertain.ledger import migration
+from starter.process import free_port
+
+
+@pytest.fixture
+async def bare(postgres):
+    """A database without a schema."""
+    yield await postgres.create_database("cli_bare")
+    await postgres.drop_database("cli_bare")
+
+
+async def test_doctor_finds_a_working_deployment_in_order_and_shows_no_secret(deployed):
+    answer = await deployed.cli("doctor")
+    assert {line.split()[0] for line in answer.out.splitlines()} == {"ok"}
+    assert "kind note.create: adapter http" in answer.out
+    assert "worker: task queue cli is served by" in answer.out
+    password = deployed.cli.environment["ASCERTAIN_LEDGER_URL"].split(":")[2].split("@")[0]
+    assert len(password) > 8
+    assert password not in answer.out
+    checks = (await deployed.cli("doctor", "--json")).document["checks"]
+    assert [check["part"] for check in checks][:6] == [
+        "python",
+        "settings",
+        "temporal",
+        "search attributes",
+        "worker",
+        "ledger",
+    ]
+
+
+async def test_doctor_says_what_to_do_about_everything_that_fails(deployed, bare, tmp_path):
+    config = tmp_path / "wrong.toml"
+    config.write_text(
+        'task_queue = "nobody-here"\n'
+        '[kinds."a.one"]\nadapter = "htp"\n'
+        '[kinds."b.two"]\nadapter = "http"\n'
+        'options = { base_url = "http://x", headers = { Authorization = "secret:NOTES_KEY" } }\n'
+    )
+    answer = await deployed.cli(
+        "doctor", "--config", str(config), "--json", code=7, ASCERTAIN_LEDGER_URL=bare
+    )
+    found = {check["part"]: check for check in answer.document["checks"]}
+    assert found["worker"]["verdict"] == "warning"
+    assert "ascertain worker" in found["worker"]["advice"]
+    assert found["ledger"]["verdict"] == "failed"
+    assert "run `ascertain migrate`" in found["ledger"]["detail"]
+    assert "no adapter is named htp; there are: " in found["kind a.one"]["detail"]
+    assert found["kind b.two"]["verdict"] == "failed"
+    assert "set ASCERTAIN_SECRET_NOTES_KEY" in found["secret NOTES_KEY"]["detail"]
+
+
+async def test_doctor_says_what_cannot_be_reached(cli):
+    away = free_port()
+    url = f"postgresql://ascertain:hunter2@127.0.0.1:{away}/x"
+    given = {"TEMPORAL_ADDRESS": f"127.0.0.1:{away}", "ASCERTAIN_LEDGER_URL": url}
+    answer = await cli("doctor", code=6, **given)
+    assert f"no Temporal server answers at 127.0.0.1:{away}" in answer.out
+    assert f"ledger: the ledger at 127.0.0.1:{away}/x does not answer" in answer.out
+    assert "hunter2" not in answer.out
+
+
+async def test_doctor_names_the_key_that_is_wrong_in_the_deployment_file(cli, tmp_path):
+    config = tmp_path / "ascertain.toml"
+    config.write_text('[kinds."a.b"]\nadaptor = "http"\n')
+    answer = await cli("doctor", code=7)
+    assert "failed   settings: the deployment file ascertain.toml: kinds.a.b.adapt" in answer.out
+
+
+async def test_a_ledger_is_migrated_once_and_checked(cli, bare):
+    before = await cli("migrate", "--check", "--json", code=7, ASCERTAIN_LEDGER_URL=bare)
+    assert before.document["error"]["code"] == "wrong_schema"
+    assert before.sentence == "the ledger has no schema yet: run `ascertain migrate`"
+    names = [found.name for found in migration.migrations()]
+    first = await cli("migrate", "--json", ASCERTAIN_LEDGER_URL=bare)
+    assert first.document["applied"] == names
+    again = await cli("migrate", ASCERTAIN_LEDGER_URL=bare)
+    assert "applied" not in again.out
+    assert "has the schema of this release" in again.out
+    await cli("migrate", "--check", ASCERTAIN_LEDGER_URL=bare)
+
+
+async def test_a_newer_schema_is_refused_in_one_sentence(deployed, bare):
+    await migration.migrate(bare)
+    connection = await asyncpg.connect(bare)
+    await connection.execute(
+        "insert into ascertain.migrations values ('9999_post_later.sql', repeat('0', 64))"
+    )
+    await connection.close()
+    for command in (("partitions",), ("migrate", "--check"), ("worker",)):
+        answer = await deployed.cli(*command, code=7, ASCERTAIN_LEDGER_URL=bare)
+        last = answer.err.splitlines()[-1]
+        assert "the ledger's schema is newer than this release (9999_post_later.sql" in last
+
+
+async def test_a_ledger_address_that_cannot_be_read_is_told_without_showing_it(cli):
+    answer = await cli("migrate", code=7, ASCERTAIN_LEDGER_URL="postgres//u:hunter2@h/x")
+    assert "the ledger's address cannot be read" in answer.sentence
+    assert "hunter2" not in answer.err
+
+
+async def test_version_tells_what_a_report_of_a_fault_needs(cli):
+    found = (await cli("version", "--json")).document
+    assert found["ascertain"] == version("ascertain")
+    assert {"python", "temporalio"} <= set(found)
+    assert (await cli("--version")).out == f"{version('ascertain')}\n"
+
+
+async def test_a_worker_with_a_wrong_deployment_ends_with_its_reason(deployed, tmp_path):
+    config = tmp_path / "wrong.toml"
+    config.write_text('[kinds."a.one"]\nadapter = "nobody:nothing"\n')
+    answer = await deployed.cli("worker", "--config", str(config), code=7)
+    assert 'kinds."a.one": cannot load adapter nobody:nothing' in answer.err.splitlines()[-1]
+    assert answer.out == ""
+
+
+async def test_a_worker_drains_and_ends_with_0_when_it_is_told_to(deployed):
+    worker = await deployed.cli.start("worker", "--json", "--no-orchestrate", "--queue", "own")
+    ready = await worker.stdout.readline()
+    assert b"and queues own" in ready
+    worker.terminate()
+    out, err = await worker.communicate()
+    assert (worker.returncode, out) == (0, b"")
+    assert b"draining" in err
