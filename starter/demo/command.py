@@ -15,11 +15,14 @@ import typer
 from ascertain.cli import failure, output
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starter.demo.demonstration import Demonstration, Options
     from starter.demo.report import Report
 
 _SEED: Final = 1
 _WIDTH: Final = 100
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def register(app: typer.Typer) -> None:
@@ -57,6 +60,7 @@ def demo(
     try:
         code = asyncio.run(_main(options, as_json=as_json))
     except asyncio.CancelledError:
+        output.note("interrupted")
         code = failure.INTERRUPTED
     raise typer.Exit(code)
 
@@ -69,7 +73,7 @@ async def _main(options: Options, *, as_json: bool) -> int:
 
     ourselves = asyncio.current_task()
     if ourselves is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ourselves.cancel)
+        _on_signals(ourselves.cancel)
     async with AsyncExitStack() as running:
         with show_on(Console(stderr=True)) as show:
             demonstration = await running.enter_async_context(demonstrate(options, show))
@@ -82,6 +86,12 @@ async def _main(options: Options, *, as_json: bool) -> int:
         if options.keep:
             await _stay(demonstration)
     return 0 if report.ok else 1
+
+
+def _on_signals(stop: Callable[[], object]) -> None:
+    """Have Ctrl-C and the like stop us in good order, also where a shell had them ignored."""
+    for number in _SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, stop)
 
 
 def _lines(report: Report, options: Options) -> list[str]:
@@ -108,7 +118,7 @@ def _lines(report: Report, options: Options) -> list[str]:
 
 
 async def _stay(demonstration: Demonstration) -> None:
-    """Say where everything is, and leave it up until somebody ends us."""
+    """Say where everything is, and leave it up until a signal; the verdict stands."""
     from ascertain.cli.inspection import program
     from starter.demo.guarded import Guarded
 
@@ -122,5 +132,7 @@ async def _stay(demonstration: Demonstration) -> None:
         exports = [f"export {name}={shlex.quote(value)}\n" for name, value in named.items()]
         file.touch(mode=0o600)  # it holds the ledger's password
         file.write_text("".join(exports), "utf-8")
-        output.note(f"In another terminal: . {file} && {program()} explain pay-0018")
-    await asyncio.Event().wait()
+        output.note(f"In another terminal: . {file} && {program()} explain {demonstration.example}")
+    stopped = asyncio.Event()
+    _on_signals(stopped.set)
+    await stopped.wait()

@@ -53,10 +53,15 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """A finished run, whose stack is still up."""
+    """A finished run, whose stack is still up.
+
+    Attributes:
+        example: The task whose worker was killed, if one was: the most telling one.
+    """
 
     report: Report
     stack: Stack
+    example: str
 
 
 @asynccontextmanager
@@ -119,7 +124,7 @@ async def _finished(options: Options, show: Show, folder: Path) -> AsyncGenerato
             seconds=asyncio.get_running_loop().time() - begun,
             folder=folder,
         )
-        yield Demonstration(report, stack)
+        yield Demonstration(report, stack, drill.killed or tasks[0].task_id)
 
 
 async def _seated(closing: AsyncExitStack, stack: Stack, name: str, folder: Path) -> Seat:

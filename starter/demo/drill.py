@@ -33,6 +33,8 @@ class Drill:
     Attributes:
         ended: How each task ended, as far as it did.
         stands: Where each task was seen last, for people.
+        struck: How many faults were done, by kind.
+        killed: The task at which a worker was killed.
         faults: What went wrong with the strikes, in sentences.
     """
 
@@ -44,6 +46,7 @@ class Drill:
         self.ended: dict[str, str] = {}
         self.stands: dict[str, str] = {}
         self.struck: dict[str, int] = {}
+        self.killed: str | None = None
         self.faults: list[str] = []
 
     async def run(self, first: Sequence[Task], second: Sequence[Task], plan: FaultPlan) -> None:
@@ -61,7 +64,7 @@ class Drill:
             for task in watching:
                 task.cancel()
         self._show.states(self.stands)
-        self.struck = dict(strikes.done)
+        self.struck, self.killed = dict(strikes.done), strikes.killed_at
         self.faults += [*strikes.faults, *strikes.missed]
 
     async def _submit(

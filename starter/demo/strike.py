@@ -33,6 +33,7 @@ class Strikes:
 
     Attributes:
         succeeded: Set once the killed worker has a successor.
+        killed_at: The task at which a worker was killed.
         faults: A sentence for each strike whose consequence was not the right one.
     """
 
@@ -63,6 +64,7 @@ class Strikes:
         self._killed: Seat | None = None
         self._frozen: Seat | None = None
         self.succeeded = asyncio.Event()
+        self.killed_at: str | None = None
         self.faults: list[str] = []
         for seat in seats:
             self._lay(seat)
@@ -115,6 +117,7 @@ class Strikes:
     async def _kill(self, seat: Seat, request: bytes) -> ReplyFault:
         await seat.kill()
         due = _due(request, self._plan.kill)
+        self.killed_at = due.task_id
         self._tell(f"worker {seat.name} killed (SIGKILL): {_at(due)}")
         self._aftermath.create_task(self._succeed(seat))
         return DropReply("reset")
