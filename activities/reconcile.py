@@ -78,6 +78,9 @@ class Reconcile:
         if row.state is State.IN_FLIGHT and row.now >= row.lease_until:
             await self._serving.ledger.fence(row.effect_id, row.version, self._serving.identity)
             return None
+        expired = policy.stranded(row, served.kind)
+        if expired is not None:
+            return await self._converge(served, row, expired)
         if row.state not in IN_DOUBT:
             return policy.directive_for(row, served.kind)
         return await self._question(served, effect, row)

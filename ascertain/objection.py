@@ -32,7 +32,9 @@ def objection(
     Returns:
         One sentence, or None. An override sets it aside, on the record.
     """
-    if case.late and command.action in {Action.DENY, Action.ABANDON}:
+    # A late receipt whose fact is another effect's proves nothing here; giving up is the way out.
+    freed = case.row.error_class == "fact_taken" and command.action is Action.ABANDON
+    if case.late and command.action in {Action.DENY, Action.ABANDON} and not freed:
         proof = case.late[-1].receipt
         known = proof.external_id if proof is not None else "a receipt"
         return f"a worker's answer that came too late proves it: {known}; confirm it, or retry"

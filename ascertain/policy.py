@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, assert_never
 from ascertain.contracts import directive, finding, outcome
 from ascertain.contracts.claim import Verdict
 from ascertain.contracts.command import Action
-from ascertain.contracts.effect import TERMINAL, EffectRow, Evidence, State
+from ascertain.contracts.effect import ABSENT_KEYED, TERMINAL, EffectRow, Evidence, State
 from ascertain.machine import Move, next_state
 
 if TYPE_CHECKING:
@@ -127,6 +127,16 @@ def next_question(row: EffectRow, kind: Kind) -> Question:
     return Resend()
 
 
+def stranded(row: EffectRow, kind: Kind) -> Verdict | None:
+    """For a CLEAR effect whose proof of absence rested on a key that protects no more: a person looks."""
+    if row.state is not State.CLEAR or row.evidence.rule != ABSENT_KEYED:
+        return None
+    if row.resend_until is not None and row.now + kind.policy.lease <= row.resend_until:
+        return None
+    why = "it was taken for absent because its key protects a re-send, and the key does so no more"
+    return _quarantine("key_expired", why)
+
+
 def judge(row: EffectRow, found: Finding, kind: Kind) -> Verdict | StillOpen:
     """What a finding makes of an ACCEPTED, UNKNOWN or QUARANTINED effect."""
     match found:
@@ -135,6 +145,12 @@ def judge(row: EffectRow, found: Finding, kind: Kind) -> Verdict | StillOpen:
         case finding.Refused():
             if row.state is State.QUARANTINED:
                 return StillOpen(found.error_class, f"the outside says refused: {found.detail}")
+            if (
+                row.state is State.UNKNOWN
+                and row.attempt > 1
+                and row.now < conclusive_at(row, kind)
+            ):
+                return StillOpen(found.error_class, "the refusal may be an earlier attempt's")
             return _seen(
                 State.REFUSED, "found_refused", found.detail, error_class=found.error_class
             )
@@ -182,7 +198,7 @@ def _absent(row: EffectRow, kind: Kind) -> Verdict | StillOpen:
         return _clear(row, kind, "absent", "absent in a read-after-write lookup past the horizon")
     if row.resend_until is not None and row.now + kind.policy.lease <= row.resend_until:
         return _clear(
-            row, kind, "absent_keyed", "absent past the horizon; the key protects a re-send"
+            row, kind, ABSENT_KEYED, "absent past the horizon; the key protects a re-send"
         )
     if kind.policy.resend_unprotected:
         why = "absent past the horizon; the deployment's resend_unprotected allows a re-send"

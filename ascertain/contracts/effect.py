@@ -39,6 +39,9 @@ UNRESOLVED = frozenset(
     {State.IN_FLIGHT, State.ACCEPTED, State.UNKNOWN, State.QUARANTINED, State.TAKEN_OVER}
 )
 
+# The rule of a proof of absence that holds only while the key protects a re-send.
+ABSENT_KEYED = "absent_keyed"
+
 
 class Receipt(Value):
     """Evidence that the fact exists outside.

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeVar, assert_never
 
 from ascertain.contracts import claim
-from ascertain.contracts.effect import State
+from ascertain.contracts.effect import ABSENT_KEYED, State
 
 if TYPE_CHECKING:
     from ascertain.contracts.claim import ClaimAnswer, ClaimRequest
@@ -79,7 +79,8 @@ def _wish(row: EffectRow | None, request: ClaimRequest, now: datetime, *, late: 
         case State.UNKNOWN:
             return _asks_by_sending(row, request, now)
         case State.CLEAR:
-            return Judgement.UNRESOLVED if late else Judgement.CLAIM
+            free = not late and not _rests_on_a_dead_key(row, request, now)
+            return Judgement.CLAIM if free else Judgement.UNRESOLVED
         case State.ACCEPTED | State.QUARANTINED:
             return Judgement.UNRESOLVED
         case _:
@@ -93,9 +94,18 @@ def _meets_open_claim(row: EffectRow, request: ClaimRequest, now: datetime) -> J
 
 
 def _asks_by_sending(row: EffectRow, request: ClaimRequest, now: datetime) -> Judgement:
-    until = row.resend_until
-    protected = until is not None and now + request.lease <= until
-    return Judgement.RESEND if request.resend and protected else Judgement.UNRESOLVED
+    if request.resend and _key_protects(row, request, now):
+        return Judgement.RESEND
+    return Judgement.UNRESOLVED
+
+
+def _rests_on_a_dead_key(row: EffectRow, request: ClaimRequest, now: datetime) -> bool:
+    """Absence was concluded only because the key would catch a fact that shows late."""
+    return row.evidence.rule == ABSENT_KEYED and not _key_protects(row, request, now)
+
+
+def _key_protects(row: EffectRow, request: ClaimRequest, now: datetime) -> bool:
+    return row.resend_until is not None and now + request.lease <= row.resend_until
 
 
 def answer(

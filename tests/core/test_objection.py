@@ -57,21 +57,29 @@ def test_a_denial_on_an_empty_lookup_before_its_horizon_meets_an_objection():
     assert "conclusive from 12:00:10" in (against(Action.DENY, ABSENT, now=T0 + second(9)) or "")
 
 
+LATE = AuditEvent(
+    effect_id="ef1-a",
+    seq=3,
+    move="refused_write",
+    actor="w",
+    from_state=None,
+    to_state=None,
+    version=2,
+    lease_version=1,
+    attempt=1,
+    evidence=Evidence(source="answer", rule="proof"),
+    receipt=FOUND.receipt,
+    at=T0,
+    hash="",
+)
+
+
 @pytest.mark.parametrize("action", [Action.DENY, Action.ABANDON])
 def test_a_late_answer_speaks_against_saying_that_there_is_nothing(action):
-    late = AuditEvent(
-        effect_id="ef1-a",
-        seq=3,
-        move="refused_write",
-        actor="w",
-        from_state=None,
-        to_state=None,
-        version=2,
-        lease_version=1,
-        attempt=1,
-        evidence=Evidence(source="answer", rule="proof"),
-        receipt=FOUND.receipt,
-        at=T0,
-        hash="",
-    )
-    assert "fact-1" in (against(action, None, late=(late,)) or "")
+    assert "fact-1" in (against(action, None, late=(LATE,)) or "")
+
+
+def test_what_a_late_answer_proves_of_another_effect_does_not_keep_a_person_from_giving_up():
+    command = Command(action=Action.ABANDON, operator="ada", reason="so", version=2)
+    taken = Case(row(State.QUARANTINED, now=LATER, error_class="fact_taken"), (LATE,))
+    assert objection(command, taken, None, kind()) is None

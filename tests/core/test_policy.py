@@ -73,6 +73,25 @@ def test_a_policy_that_allows_an_unprotected_resend_is_named_in_the_evidence():
     assert (answer.state, answer.evidence.rule) == (State.CLEAR, "resend_unprotected")
 
 
+def test_an_absence_that_rests_on_the_key_does_not_outlive_it():
+    keyed = Evidence(source="lookup", rule="absent_keyed")
+    fields = {"evidence": keyed, "resend_until": T0 + second(100)}
+    inside = row(State.CLEAR, now=T0 + second(95), **fields)
+    outside = row(State.CLEAR, now=T0 + second(96), **fields)
+    assert policy.stranded(inside, kind()) is None
+    answer = policy.stranded(outside, kind())
+    assert answer is not None
+    assert (answer.state, answer.error_class) == (State.QUARANTINED, "key_expired")
+
+
+def test_a_refusal_that_may_be_an_earlier_attempt_s_waits_for_the_horizon():
+    refused = finding.Refused(error_class="declined")
+    second_try = row(attempt=2)
+    assert isinstance(policy.judge(second_try, refused, kind()), policy.StillOpen)
+    assert verdict(refused, row(attempt=1)).state is State.REFUSED
+    assert verdict(refused, row(attempt=2, now=T0 + HORIZON)).state is State.REFUSED
+
+
 def test_several_facts_are_never_first_one_wins():
     answer = verdict(finding.Several(external_ids=("a", "b")))
     assert answer.state is State.QUARANTINED

@@ -15,8 +15,9 @@ from ascertain.contracts.claim import (
     Settled,
     TakenOver,
     Unresolved,
+    Verdict,
 )
-from ascertain.contracts.effect import State
+from ascertain.contracts.effect import ABSENT_KEYED, Evidence, State
 from ascertain.contracts.gate import GateChange
 from ascertain.ledger.decision import FOREVER
 from ascertain.machine import Move
@@ -310,3 +311,16 @@ async def test_effects_are_listed_by_what_they_are_newest_state_first(
     assert await names(task_id="task-1") == ["ef1-1"]
     assert await names(partition="nowhere") == []
     assert await names(limit=1) == ["ef1-3"]
+
+
+@pytest.mark.parametrize(("waited", "expected"), [(10, Granted), (3600, Unresolved)])
+async def test_an_absence_that_rests_on_the_key_is_claimed_only_while_the_key_protects(
+    either: Ledger, clock: Clock, waited: int, expected: type
+) -> None:
+    lease = await granted(either, resend_for=timedelta(minutes=10))
+    doubt = await moved(either.record(lease, unknown()))
+    keyed = Evidence(source="lookup", rule=ABSENT_KEYED, detail="absent")
+    clear = Verdict(State.CLEAR, keyed)
+    await moved(either.converge(doubt.effect_id, doubt.version, clear, "reconcile"))
+    await clock.advance(timedelta(seconds=waited))
+    assert isinstance(await either.claim(request(resend_for=timedelta(minutes=10))), expected)

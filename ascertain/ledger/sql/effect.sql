@@ -23,6 +23,9 @@ wished as materialized (
             when t.state = 'IN_FLIGHT' and t.lease_owner = $3::text then 'again'
             when t.state = 'IN_FLIGHT' then 'busy'
             when t.state = 'UNKNOWN' and $8::boolean and t.now + $4::interval <= t.resend_until then 'resend'
+            -- Absence that was concluded because the key protects is worth nothing once it does not.
+            when t.state = 'CLEAR' and t.evidence ->> 'rule' = 'absent_keyed'
+                and (t.now + $4::interval <= t.resend_until) is not true then 'unresolved'
             when t.state = 'CLEAR' and not ascertain.has_late_receipt(t.effect_id) then 'claim'
             else 'unresolved'
         end as wish
