@@ -234,7 +234,8 @@ class Deployment:
                 return error.status is RPCStatusCode.NOT_FOUND
             return False
 
-        await wait_until(gone)
+        # The server deletes about half a minute later.
+        await wait_until(gone, 90)
 
     async def stop(self) -> None:
         for worker in self._workers:

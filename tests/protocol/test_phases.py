@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
+import socket
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -14,9 +15,13 @@ from starter.process import free_port
 from tests.protocol.deployment import step
 
 
-async def silent_server():
-    """A port that takes connections and never says a word, so that TLS never comes about."""
-    return await asyncio.start_server(lambda _r, _w: asyncio.Event().wait(), "127.0.0.1", 0)
+@contextmanager
+def silent_port():
+    """A port whose connections the kernel takes and nobody answers, so that TLS never comes about."""
+    with closing(socket.socket()) as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield listening.getsockname()[1]
 
 
 def address(deployment, url):
@@ -28,19 +33,18 @@ def address(deployment, url):
 @pytest.mark.parametrize("fault", ["name", "refused", "tls"])
 async def test_what_never_left_us_is_known_not_to_exist_without_asking(deployments, fault):
     deployment = await deployments()
-    silent = await silent_server()
-    urls = {
-        "name": "http://no-such-host.invalid",
-        "refused": f"http://127.0.0.1:{free_port()}",
-        "tls": f"https://127.0.0.1:{silent.sockets[0].getsockname()[1]}",
-    }
-    address(deployment, urls[fault])
-    await deployment.worker()
-    effect = await deployment.submit("phase", step(kind="toy.asked"))
-    row = await deployment.wait_for_row(effect, lambda row: row.state is State.CLEAR)
+    with silent_port() as silent:
+        urls = {
+            "name": "http://no-such-host.invalid",
+            "refused": f"http://127.0.0.1:{free_port()}",
+            "tls": f"https://127.0.0.1:{silent}",
+        }
+        address(deployment, urls[fault])
+        await deployment.worker()
+        effect = await deployment.submit("phase", step(kind="toy.asked"))
+        row = await deployment.wait_for_row(effect, lambda row: row.state is State.CLEAR)
     assert row.evidence.source == "phase"
     assert (await deployment.moves(effect))[:2] == ["claim", "clear"]
-    silent.close()
 
 
 async def test_a_port_that_opens_again_gets_one_request(deployments):
