@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ascertain.ports import Ledger
 
 _LOOK_EVERY_S: Final = 0.2
-_MOST_ROWS: Final = 5000
+_MOST_ROWS: Final = 2000
 _MOST_TASKS: Final = 1_000_000
 
 

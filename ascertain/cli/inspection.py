@@ -198,10 +198,10 @@ def _print_effect(effect: KnownEffect) -> None:
         "exists as": row.external_id,
         "job": row.job_id,
         "error class": row.error_class,
-        "reason": plain(row.evidence.detail or row.evidence.rule),
+        "reason": row.evidence.detail or row.evidence.rule,
         "trace": row.trace_id,
     }
-    output.lines(f"  {name:<12}{value}" for name, value in facts.items() if value)
+    output.lines(f"  {name:<12}{plain(value)}" for name, value in facts.items() if value)
     output.table(
         ("attempt", "at", "by", "what", "answer"),
         [

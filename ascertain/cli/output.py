@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from ascertain.cli.text import plain
@@ -17,6 +18,13 @@ _WIDE = 10_000
 
 class PipeClosed(Exception):
     """Nobody reads our standard output any more. Not an error."""
+
+
+def never_fail_on_a_character() -> None:
+    """Let a terminal that cannot show a character show its number instead."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def document(value: Mapping[str, object]) -> None:

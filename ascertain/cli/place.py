@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -39,22 +39,24 @@ class Place:
         """Whether anything names a ledger."""
         return bool(os.environ.get(LEDGER_VARIABLE) or self.settings.ledger.url)
 
-    async def client(self, *, enforce_kinds: bool = False) -> Client:
+    @property
+    def kinds(self) -> frozenset[str] | None:
+        """The kinds of effect that the deployment file names; None if it names none."""
+        return frozenset(self.settings.kinds) or None
+
+    async def client(self, *, kinds: Collection[str] | None = None) -> Client:
         """Connect to Temporal.
 
         Args:
-            enforce_kinds: Refuse tasks of kinds that the deployment file does not name, if it names any.
+            kinds: Tasks of other kinds are refused; None: any is let through.
 
         Raises:
             TemporalDown: No server answers.
             InvalidSettings: The address cannot be read.
         """
         _quiet()
-        kinds = set(self.settings.kinds) or None
         try:
-            return await Client.connect(
-                task_queue=self.settings.task_queue, kinds=kinds if enforce_kinds else None
-            )
+            return await Client.connect(task_queue=self.settings.task_queue, kinds=kinds)
         except ValueError as error:
             raise InvalidSettings(f"the connection to Temporal is set wrongly: {error}") from error
 

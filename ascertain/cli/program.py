@@ -47,6 +47,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: Without the program's name; None takes them from this process.
     """
+    output.never_fail_on_a_character()
     given = list(sys.argv[1:] if arguments is None else arguments)
     before, words = _split(given)
     debug = DEBUG in before or bool(os.environ.get(DEBUG_VARIABLE))

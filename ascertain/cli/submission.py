@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _FIRST_WAIT: Final = 0.5
 _LONGEST_WAIT: Final = 5.0
+# Of the exit codes of many lines: what was not even tried, what was refused, what is not over or not done.
+_MOST_SERIOUS: Final = (6, 2, 3, 9, NOT_DONE)
 
 
 class Fate(StrEnum):
@@ -97,7 +99,8 @@ class Submission:
     @property
     def exit_code(self) -> int:
         """0 if every line is a started task (that is done, if that was waited for)."""
-        return next((code for code in (6, 2, 3, 9, 8) if code in self._exit_codes), 0)
+        codes = self._exit_codes
+        return next((code for code in _MOST_SERIOUS if code in codes), max(codes, default=0))
 
     async def stream(self, intake: Intake) -> None:
         """Submit every line; report each that is refused, at once, and go on."""
@@ -134,7 +137,7 @@ class Submission:
             return Outcome(entry.number, Fate.CONFLICT, task_id, error=error)
         except InputError as error:
             return Outcome(entry.number, Fate.REFUSED, task_id, error=error)
-        except Unavailable as error:
+        except AscertainError as error:
             return Outcome(entry.number, Fate.UNANSWERED, task_id, error=error)
         fate = _fate(submitted)
         if not self.wish.wait:

@@ -13,6 +13,7 @@ import typer
 from ascertain.cli import intake, output, place, shape
 from ascertain.cli.progress import Progress
 from ascertain.cli.submission import Fate, Outcome, Submission, Wish, exit_code_of
+from ascertain.door import admit
 
 if TYPE_CHECKING:
     pass
@@ -37,11 +38,16 @@ async def submit(
         found = await intake.read(descriptor, name, stream=stream)
         if wish.message_id is not None and not found.single:
             raise typer.BadParameter("--message-id is for one task; in a stream each has its own")
-        client = await place.find(config).client(enforce_kinds=True)
-        submission = Submission(client, wish, as_json, Progress())
-        if found.single:
-            return await _single(submission, await anext(found.entries), as_json=as_json)
-        return await _stream(submission, found, as_json=as_json)
+        where = place.find(config)
+        if not found.single:
+            submission = Submission(
+                await where.client(kinds=where.kinds), wish, as_json, Progress()
+            )
+            return await _stream(submission, found, as_json=as_json)
+        entry = await anext(found.entries)
+        admit(entry.parse(), where.kinds)  # what is wrong with it can be said without a server
+        submission = Submission(await where.client(kinds=where.kinds), wish, as_json, Progress())
+        return await _single(submission, entry, as_json=as_json)
 
 
 async def _single(submission: Submission, entry: intake.Entry, *, as_json: bool) -> int:

@@ -223,6 +223,39 @@ async def test_without_a_server_one_task_ends_with_exit_code_6(cli, tmp_path):
     assert answer.document["error"]["code"] == "temporal_down"
 
 
+async def test_what_is_wrong_with_a_task_is_told_without_a_server(cli):
+    answer = await cli("submit", "-", stdin=b'{"task_id": "t", "steps": []}', code=2)
+    assert answer.sentence.startswith("task 't': kind: Field required")
+
+
+async def test_an_interrupted_stream_is_finished_by_the_same_command_again(deployed):
+    ids = [deployed.new_id() for _ in range(12)]
+    lines = [json.dumps(deployed.task(task_id)).encode() + b"\n" for task_id in ids]
+    process = await deployed.cli.start("submit", "-", "--jsonl", "--json", "--concurrency", "2")
+    process.stdin.write(b"".join(lines[:5]))
+    for _ in range(3):
+        assert json.loads(await process.stdout.readline())["fate"] == "started"
+    process.kill()
+    await process.communicate()
+    whole = b"".join(lines)
+    answer = await deployed.cli("submit", "-", "--jsonl", "--json", "--wait", stdin=whole)
+    *told, last = map(json.loads, answer.out.splitlines())
+    assert {line["task_id"] for line in told} == set(ids)
+    summary = last["summary"]
+    assert summary["started"] + summary["duplicate"] == len(ids)
+    assert summary["duplicate"] >= 3
+    assert summary["outcomes"] == {"DONE": len(ids)}
+    for task_id in ids:
+        assert len(deployed.outside.books.facts_of(deployed.effect_id(task_id))) == 1
+
+
+async def test_a_terminal_that_cannot_show_a_character_shows_its_number(deployed):
+    answer = await deployed.cli(
+        "submit", "-", stdin='{"task_id": "Ž"}'.encode(), code=2, PYTHONIOENCODING="ascii"
+    )
+    assert "task '\\u017d': " in answer.sentence
+
+
 async def test_a_file_that_cannot_be_read_is_a_usage_error(cli):
     answer = await cli("submit", "not-there.json", code=2)
     assert answer.sentence.startswith("Invalid value: cannot read not-there.json: No such file")
