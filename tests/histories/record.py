@@ -156,8 +156,7 @@ class Recorder:
 
 
 async def record(folder: Path) -> None:
-    """Run every scenario against a real server and write its history into the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Run every scenario against a real server and write its history into the folder, which exists."""
     with tempfile.TemporaryDirectory() as directory:
         async with TemporalServer(Path(directory), in_memory=True) as server:
             temporal = await TemporalClient.connect(
@@ -178,4 +177,6 @@ async def record(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(record(Path(sys.argv[1])))
+    target = Path(sys.argv[1])
+    target.mkdir(parents=True, exist_ok=True)
+    asyncio.run(record(target))
