@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from temporalio import activity
 
 from ascertain.contracts import names
-from ascertain.contracts.claim import Moved
 from ascertain.contracts.effect import Evidence, State
 from ascertain.contracts.sweep import SweepReport, SweepRequest
 from ascertain.ports import EffectFilter, Tasks
@@ -30,7 +29,7 @@ class Sweep:
 
     @activity.defn(name=names.SWEEP)
     async def sweep(self, request: SweepRequest) -> SweepReport:
-        """Fence what an ended workflow left in flight, and write down that it is nobody's."""
+        """Fence what an ended workflow left in flight, and have its task's effects ascertained."""
         rows = await self._serving.ledger.effects(EffectFilter(states=OPEN_STATES, limit=LIMIT))
         orphans: list[str] = []
         for row in rows:
@@ -44,15 +43,16 @@ class Sweep:
         if ended is None:
             return False
         ledger, by = self._serving.ledger, self._serving.identity
-        if row.state is not State.IN_FLIGHT:
-            return True
-        if not isinstance(await ledger.fence(row.effect_id, row.version, by), Moved):
-            return False
-        why = (
-            f"the task's workflow is {ended}; submit the task again to have the effect ascertained"
-        )
-        evidence = Evidence(source="rule", rule="orphaned", detail=why)
-        await ledger.note(row.effect_id, by, evidence)
+        if row.state is State.IN_FLIGHT:
+            await ledger.fence(row.effect_id, row.version, by)
+        asked = await self._tasks.ascertain(row.task_id)
+        if asked or row.state is State.IN_FLIGHT:
+            what_next = (
+                "it is asked for now" if asked else "submit the task again to have it asked for"
+            )
+            why = f"the task's workflow was ended from outside ({ended}); {what_next}"
+            evidence = Evidence(source="rule", rule="orphaned", detail=why)
+            await ledger.note(row.effect_id, by, evidence)
         return True
 
 

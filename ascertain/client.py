@@ -36,7 +36,7 @@ from ascertain import telemetry
 from ascertain.contracts import names
 from ascertain.contracts.command import CommandAnswer
 from ascertain.contracts.status import TaskStatus, Timeline
-from ascertain.contracts.task import TaskResult
+from ascertain.contracts.task import Progress, Task, TaskResult
 from ascertain.door import admit, task_fingerprint
 from ascertain.errors import (
     AscertainError,
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from temporalio.client import WorkflowExecution, WorkflowHandle
 
     from ascertain.contracts.command import Command
-    from ascertain.contracts.task import Task
 
 KIND = SearchAttributeKey.for_keyword(names.TASK_KIND)
 PARTITION = SearchAttributeKey.for_keyword(names.TASK_PARTITION)
@@ -167,12 +166,13 @@ class Client:
         return Submitted(admitted.task_id, handle.result_run_id or "")
 
     async def _start(
-        self, task: Task, reuse: WorkflowIDReusePolicy
+        self, task: Task, reuse: WorkflowIDReusePolicy, progress: Progress | None = None
     ) -> WorkflowHandle[Any, TaskResult]:
+        content = task.model_dump(mode="json", exclude_defaults=True)
         with answered(f"start task {task.task_id}"):
             return await self.temporal.start_workflow(
                 names.TASK_WORKFLOW,
-                task.model_dump(mode="json", exclude_defaults=True),
+                args=[content] if progress is None else [content, progress],
                 id=task.task_id,
                 task_queue=self._task_queue,
                 result_type=TaskResult,
@@ -281,6 +281,29 @@ class Client:
         if found.status is None or found.status is WorkflowExecutionStatus.RUNNING:
             return None
         return found.status.name.lower()
+
+    async def ascertain(self, task_id: str) -> bool:
+        """Have what an ended task had begun ascertained; begins nothing new: ``ports.Tasks``."""
+        handle = self.temporal.get_workflow_handle(task_id)
+        try:
+            with answered(f"look at task {task_id}"):
+                task = await self._content(handle)
+            await self._start(
+                task, WorkflowIDReusePolicy.ALLOW_DUPLICATE, Progress(only_ascertain=True)
+            )
+        except NotFound:
+            return False
+        except WorkflowAlreadyStartedError:
+            return True
+        return True
+
+    async def _content(self, handle: WorkflowHandle[Any, Any]) -> Task:
+        """What an earlier run was started with, from the first event of its history."""
+        events = handle.fetch_history_events(page_size=1)
+        first = await anext(aiter(events))
+        payloads = first.workflow_execution_started_event_attributes.input.payloads
+        (content,) = await self.temporal.data_converter.decode(payloads[:1], [dict[str, Any]])
+        return Task.model_validate(content)
 
     async def reconcile_now(self, task_id: str) -> None:
         """Ask the outside now instead of at the next appointed time."""

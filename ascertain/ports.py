@@ -179,6 +179,17 @@ class Tasks(Protocol):
         """
         ...
 
+    async def ascertain(self, task_id: str) -> bool:
+        """Have a workflow find out what became of an ended task's effects; it begins no new one.
+
+        Returns:
+            False if Temporal has forgotten the task, so that only its submitter can start it again.
+
+        Raises:
+            TemporalDown: It cannot be told now; a later sweep tries again.
+        """
+        ...
+
 
 class Ledger(Protocol):
     """What remembers effects beyond Temporal's retention. One round trip and one commit per move.

@@ -87,7 +87,9 @@ def build_workers(client: Client, serving: Serving, role: Role, task_queue: str)
         Reconcile(serving).reconcile,
         Decide(serving).decide,
     ]
-    sweep: list[Callable[..., Awaitable[object]]] = [Sweep(serving, TaskClient(client)).sweep]
+    sweep: list[Callable[..., Awaitable[object]]] = [
+        Sweep(serving, TaskClient(client, task_queue=task_queue)).sweep
+    ]
     workers = [
         Worker(
             client,

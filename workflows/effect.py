@@ -62,7 +62,7 @@ class Pursuit:
         Raises:
             ApplicationError: The ledger holds other content under this id.
         """
-        following = await self._perform()
+        following = await (self._reconcile() if self._halt() else self._perform())
         while True:
             self._on_directive(self.effect, following)
             closed = self._closing(following)
@@ -88,7 +88,7 @@ class Pursuit:
         match following:
             case directive.RunQueued():
                 self.route = following
-                return await self._perform()
+                return await (self._reconcile() if self._halt() else self._perform())
             case directive.Held(delay=delay) | directive.RetryIn(delay=delay):
                 await self.pause(delay)
                 return await (self._reconcile() if self._halt() else self._perform())

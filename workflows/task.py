@@ -15,8 +15,8 @@ with workflow.unsafe.imports_passed_through():
     from ascertain.contracts.directive import RunQueued
     from ascertain.contracts.effect import Effect, State, Undone
     from ascertain.contracts.status import TaskStatus, Timeline
-    from ascertain.contracts.task import StepResult, Task, TaskOutcome, TaskResult
-    from ascertain.contracts.value import JsonObject, Value
+    from ascertain.contracts.task import Progress, StepResult, Task, TaskOutcome, TaskResult
+    from ascertain.contracts.value import JsonObject
     from ascertain.contracts.work import Decision
 
 from ascertain import keys
@@ -35,15 +35,6 @@ OUTCOME = {
 }
 
 
-class Progress(Value):
-    """What a task carries over when it continues as new."""
-
-    steps: tuple[StepResult, ...] = ()
-    undone: tuple[StepResult, ...] = ()
-    ending: TaskOutcome | None = None
-    route: RunQueued | None = None
-
-
 @workflow.defn(name=names.TASK_WORKFLOW)
 class TaskWorkflow:
     """One task is one workflow whose id is the ``task_id``. Started with the task's public JSON."""
@@ -57,6 +48,7 @@ class TaskWorkflow:
         self._ending: TaskOutcome | None = None
         self._route: RunQueued | None = None
         self._cancelling = False
+        self._only_ascertain = False
         self._deciding = asyncio.Lock()
         self._answered: dict[str, CommandAnswer] = {}
 
@@ -71,16 +63,23 @@ class TaskWorkflow:
         if progress is not None:
             self._steps, self._undone = list(progress.steps), list(progress.undone)
             self._ending, self._route = progress.ending, progress.route
+            self._only_ascertain = progress.only_ascertain
         outcome = await self._uninterrupted(self._task)
         await workflow.wait_condition(workflow.all_handlers_finished)
         if outcome is TaskOutcome.CANCELLED:
-            raise asyncio.CancelledError
+            raise self._stopped()
         return TaskResult(
             task_id=self._task.task_id,
             outcome=outcome,
             steps=tuple(self._steps),
             undone=tuple(self._undone),
         )
+
+    def _stopped(self) -> BaseException:
+        if self._cancelling:
+            return asyncio.CancelledError()
+        message = "every effect that was begun is ascertained; submit the task again to go on"
+        return ApplicationError(message, type="Ascertained", non_retryable=True)
 
     async def _uninterrupted(self, task: Task) -> TaskOutcome:
         """A cancellation is noted, never thrown into the middle of an effect."""
@@ -98,6 +97,8 @@ class TaskWorkflow:
             self._ending = await self._forward(task)
         if self._takes_back(task, self._ending):
             await self._back(task)
+            if any(done.state is State.CLEAR for done in self._undone):
+                self._ending = TaskOutcome.CANCELLED  # an undo is still owed
         self._view.close(self._ending)
         return self._ending
 
@@ -126,7 +127,7 @@ class TaskWorkflow:
         pursuit = Pursuit(
             effect,
             on_directive=self._obeying,
-            halt=lambda: self._cancelling and effect.undoes is None,
+            halt=lambda: self._halts(undo=effect.undoes is not None),
         )
         pursuit.route, self._route = self._route, None
         self._view.begin(effect)
@@ -135,6 +136,10 @@ class TaskWorkflow:
             return await pursuit.run()
         finally:
             self._pursuit = None
+
+    def _halts(self, *, undo: bool) -> bool:
+        """Whether nothing new is to be done; what was begun is ascertained all the same."""
+        return self._only_ascertain or (self._cancelling and not undo)
 
     def _obeying(self, effect: Effect, following: Directive) -> None:
         self._view.follow(effect, following)
@@ -150,6 +155,7 @@ class TaskWorkflow:
             undone=tuple(self._undone),
             ending=self._ending,
             route=self._pursuit.route,
+            only_ascertain=self._only_ascertain,
         )
         workflow.continue_as_new(args=[self._task.model_dump(mode="json"), progress])
 

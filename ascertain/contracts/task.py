@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from ascertain.contracts.directive import RunQueued
 from ascertain.contracts.effect import Receipt, State
 from ascertain.contracts.value import (
     EffectId,
@@ -88,6 +89,24 @@ class StepResult(Value):
     state: State
     receipt: Receipt | None = None
     reason: str = ""
+
+
+class Progress(Value):
+    """What a run of a task is given over from an earlier one.
+
+    Attributes:
+        steps: What became of the steps that were done.
+        undone: What became of the undo effects that were done.
+        ending: The outcome, once no further step will start.
+        route: Where the open effect runs, if not inline.
+        only_ascertain: Find out what became of every effect that was begun, and begin none.
+    """
+
+    steps: tuple[StepResult, ...] = ()
+    undone: tuple[StepResult, ...] = ()
+    ending: TaskOutcome | None = None
+    route: RunQueued | None = None
+    only_ascertain: bool = False
 
 
 class TaskResult(Value):

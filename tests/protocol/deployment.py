@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import asyncpg
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.service import RPCError, RPCStatusCode
@@ -17,7 +18,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from ascertain.contracts.gate import GateChange
 from ascertain.keys import effect_id
 from ascertain.ports import EffectFilter
-from ascertain.settings import FILE_VARIABLE
+from ascertain.settings import FILE_VARIABLE, LEDGER_VARIABLE
 from ascertain.testing.entry import Draft
 from ascertain.testing.knob import Rule, SubmitKnobs
 from drill.points import VARIABLE, Plan, Point, Strike
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 READY_S = 30
+LOST_SETTLE = """
+    update ascertain.effects set state = 'IN_FLIGHT', version = 1, evidence_version = 1,
+        receipt = null, external_id = null, happened_at = null
+    where effect_id = $1
+"""
 SETTLED = timedelta(seconds=60)
 
 
@@ -216,6 +222,15 @@ class Deployment:
                 request_id=f"{partition}-{paused}",
             )
         )
+
+    async def lose_settle(self, effect: str) -> None:
+        """Put the row back to its claim, as after a crash before the settle was flushed to disk."""
+        connection = await asyncpg.connect(self._environment[LEDGER_VARIABLE])
+        try:
+            await connection.execute("set session_replication_role = replica")
+            await connection.execute(LOST_SETTLE, effect)
+        finally:
+            await connection.close()
 
     async def forget(self, task_id: str) -> None:
         """Have Temporal forget a closed task, as its retention does."""

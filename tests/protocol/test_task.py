@@ -179,17 +179,57 @@ async def test_a_task_ended_from_outside_begins_with_a_lookup_when_it_is_started
     assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
 
 
-async def test_an_effect_whose_workflow_was_ended_is_shown_as_unknown_by_the_sweep(deployments):
+async def test_what_an_ended_workflow_left_behind_is_ascertained_by_the_sweep(deployments):
     deployment = await deployments(sweep_every=1)
-    worker = await deployment.worker(deployment.plan(Point.AFTER_CLAIM))
-    effect = await deployment.submit("orphan", step(kind="toy.asked"))
+    worker = await deployment.worker(deployment.plan(Point.AFTER_ANSWER))
+    steps = (step("do", "toy.asked"), step("next", "toy.asked"))
+    effect = await deployment.submit("orphan", *steps)
     await worker.process.wait()
     assert (await deployment.row(effect)).state is State.IN_FLIGHT
     await deployment.handle("orphan").terminate("ended from outside")
     await deployment.worker()
-    await deployment.wait_for_row(effect, lambda row: row.state is State.UNKNOWN)
+    await deployment.wait_for_row(effect, lambda row: row.state is State.SETTLED)
     await wait_until(lambda: _told(deployment, effect, "orphaned"))
+    with pytest.raises(TaskEnded, match="submit the task again"):
+        await deployment.result("orphan")
+    assert [deployment.submits(deployment.effect("orphan", name)) for name in ("do", "next")] == [
+        1,
+        0,
+    ]
+    again = await deployment.client.submit(deployment.task("orphan", *steps))
+    assert again.restarted
+    assert (await deployment.result("orphan")).outcome is TaskOutcome.DONE
+    assert [deployment.facts(deployment.effect("orphan", name)) for name in ("do", "next")] == [
+        1,
+        1,
+    ]
+
+
+async def test_an_ended_workflow_that_never_sent_leaves_an_effect_that_is_known_not_to_exist(
+    deployments,
+):
+    deployment = await deployments(sweep_every=1)
+    worker = await deployment.worker(deployment.plan(Point.AFTER_CLAIM))
+    effect = await deployment.submit("unsent", step(kind="toy.asked"))
+    await worker.process.wait()
+    await deployment.handle("unsent").terminate("ended from outside")
+    await deployment.worker()
+    await deployment.wait_for_row(effect, lambda row: row.state is State.CLEAR)
+    with pytest.raises(TaskEnded, match="submit the task again"):
+        await deployment.result("unsent")
     assert deployment.submits(effect) == 0
+
+
+async def test_a_settle_that_the_ledger_lost_in_a_crash_is_found_again(deployments):
+    deployment = await deployments(sweep_every=1)
+    await deployment.worker()
+    effect = await deployment.submit("lost-settle", step(kind="toy.asked"))
+    await deployment.result("lost-settle")
+    await deployment.lose_settle(effect)
+    assert (await deployment.row(effect)).state is State.IN_FLIGHT
+    await deployment.wait_for_row(effect, lambda row: row.state is State.SETTLED)
+    assert (await deployment.result("lost-settle")).outcome is TaskOutcome.DONE
+    assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
 
 
 async def _told(deployment, effect, rule):
