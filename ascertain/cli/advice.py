@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ascertain.contracts.command import Action
-from ascertain.machine import next_state
-from ascertain.policy import MOVE_OF
+from ascertain.policy import HANDS_ON
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from ascertain.cli.known import Known
     from ascertain.contracts.directive import Standing
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 # What the status calls waiting for a closed gate.
 HELD: Final = "held"
 
-TOO_EARLY: Final = (
-    "It was too early when the effect last moved; if it still is, the answer says until when."
-)
 
 # With the question first, for it can do no harm, and giving up last.
 ORDER: Final = (
@@ -94,24 +91,22 @@ def _while_running(known: Known, program: str) -> Iterable[Advice]:
         return
     task = shlex.quote(known.task_id)
     yield Advice(f"{program} reconcile {task}", "Ask the outside now instead of later.")
-    for action, safe in _actions(opened.standing):
+    for action, when in _actions(opened.standing):
         which = f"--effect {opened.effect_id} --version {opened.standing.version}"
         if action is Action.CONFIRM:
             which += " --external-id ID"
         command = f'{program} takeover {task} {action} {which} --reason "WHY"'
-        meaning = MEANING[action] if safe else f"{MEANING[action]} {TOO_EARLY}"
+        meaning = MEANING[action] if when is None else f"{MEANING[action]} {too_early(when)}"
         yield Advice(command, meaning, action)
 
 
-def _actions(standing: Standing) -> Iterable[tuple[Action, bool]]:
-    """What a person may do, and whether it was safe already when the effect last moved.
+def too_early(when: datetime) -> str:
+    """What to know before a command that lets somebody act."""
+    return f"Not before {when:%Y-%m-%d %H:%M:%S} UTC: what was sent can still take effect."
 
-    Only time makes the others safe, and nobody looks again just because time has passed.
-    """
-    known = set(standing.safe_next)
+
+def _actions(standing: Standing) -> Iterable[tuple[Action, datetime | None]]:
+    """What a person may do, and from when; None is now."""
     for action in ORDER:
-        if action.value in known:
-            yield action, True
-    for action in ORDER:
-        if action.value not in known and next_state(standing.state, MOVE_OF[action]) is not None:
-            yield action, False
+        if action.value in standing.safe_next:
+            yield action, standing.act_from if action in HANDS_ON else None

@@ -252,7 +252,9 @@ class PostgresLedger:
 
     async def _live_in_step(self, request: ClaimRequest) -> str | None:
         effect = request.effect
-        found = await self._session.fetch(_LIVE_IN_STEP, effect.task_id, effect.step)
+        found = await self._session.fetch(
+            _LIVE_IN_STEP, effect.task_id, effect.step, effect.effect_id
+        )
         return found[0]["fingerprint"] if found else None
 
 

@@ -115,7 +115,13 @@ class Deployed:
 @pytest.fixture
 def cli(tmp_path) -> Cli:
     """The command on a machine where nothing runs."""
-    return Cli({"HOME": str(tmp_path), "PATH": os.defpath, "USER": "ada"}, tmp_path)
+    environment = {
+        "HOME": str(tmp_path),
+        "PATH": os.defpath,
+        "USER": "ada",
+        "ASCERTAIN_DATA": str(tmp_path / "no-stack"),  # not one that runs on this machine
+    }
+    return Cli(environment, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -71,14 +71,23 @@ async def backends(url: str) -> list[int]:
         await connection.close()
 
 
+async def refuses(ledger: PostgresLedger) -> bool:
+    try:
+        await ledger.inspect("ef1-3")
+    except LedgerDown:
+        return True
+    return False
+
+
 async def test_a_killed_server_is_ledger_down_and_the_same_pool_works_after_its_restart(
     server: EmbeddedPostgres, opened: PostgresLedger
 ) -> None:
     await asyncio.gather(*(in_state(opened, State.SETTLED, str(name)) for name in range(8)))
     await server.kill()
+    await wait_until(lambda: refuses(opened))  # a killed server's backends outlive it by a moment
     for _ in range(6):
         with pytest.raises(LedgerDown) as caught:
-            await opened.claim(request("new"))
+            await opened.claim(request("3"))
         assert str(server.port) in str(caught.value)
         assert caught.value.__cause__ is not None
     await server.start()

@@ -65,7 +65,7 @@ from ascertain.effects as e
 where e.kind = $1 and e.external_id = $2 and e.state = 'SETTLED'
 
 -- name: live_in_step
--- The fingerprint of the live effect of a task's step.
+-- The fingerprint of another effect that is the live one of a task's step.
 select e.fingerprint
 from ascertain.effects as e
-where e.task_id = $1 and e.step = $2 and e.state <> 'SUPERSEDED'
+where e.task_id = $1 and e.step = $2 and e.state <> 'SUPERSEDED' and e.effect_id <> $3
