@@ -36,7 +36,7 @@ from ascertain import telemetry
 from ascertain.contracts import names
 from ascertain.contracts.command import CommandAnswer
 from ascertain.contracts.status import TaskStatus, Timeline
-from ascertain.contracts.task import Progress, Task, TaskResult
+from ascertain.contracts.task import Continuation, Progress, Task, TaskResult
 from ascertain.door import admit, task_fingerprint
 from ascertain.errors import (
     AscertainError,
@@ -172,7 +172,7 @@ class Client:
         with answered(f"start task {task.task_id}"):
             return await self.temporal.start_workflow(
                 names.TASK_WORKFLOW,
-                args=[content] if progress is None else [content, progress],
+                content if progress is None else Continuation(task=content, progress=progress),
                 id=task.task_id,
                 task_queue=self._task_queue,
                 result_type=TaskResult,
@@ -303,7 +303,8 @@ class Client:
         first = await anext(aiter(events))
         payloads = first.workflow_execution_started_event_attributes.input.payloads
         (content,) = await self.temporal.data_converter.decode(payloads[:1], [dict[str, Any]])
-        return Task.model_validate(content)
+        continued = set(content) == set(Continuation.model_fields)
+        return admit(content["task"] if continued else content)
 
     async def reconcile_now(self, task_id: str) -> None:
         """Ask the outside now instead of at the next appointed time."""

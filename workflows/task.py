@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from temporalio import workflow
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
@@ -15,17 +17,28 @@ with workflow.unsafe.imports_passed_through():
     from ascertain.contracts.directive import RunQueued
     from ascertain.contracts.effect import Effect, State, Undone
     from ascertain.contracts.status import TaskStatus, Timeline
-    from ascertain.contracts.task import Progress, StepResult, Task, TaskOutcome, TaskResult
+    from ascertain.contracts.task import (
+        Continuation,
+        Progress,
+        StepResult,
+        Task,
+        TaskOutcome,
+        TaskResult,
+    )
     from ascertain.contracts.value import JsonObject
     from ascertain.contracts.work import Decision
+    from ascertain.errors import InvalidTask
 
 from ascertain import keys
+from ascertain.door import admit
 from workflows.effect import Pursuit
 from workflows.view import View
 
 if TYPE_CHECKING:
     from ascertain.contracts.directive import Directive
     from ascertain.contracts.task import Step
+
+NOTHING = RawValue(Payload())
 
 OUTCOME = {
     State.REFUSED: TaskOutcome.REFUSED,
@@ -53,17 +66,19 @@ class TaskWorkflow:
         self._answered: dict[str, CommandAnswer] = {}
 
     @workflow.run
-    async def run(self, task: JsonObject, progress: Progress | None = None) -> TaskResult:
+    async def run(self, content: RawValue = NOTHING) -> TaskResult:
         """Bring every step's effect about, or take back what was done.
+
+        Args:
+            content: The task's public JSON, or a ``Continuation``. Decoded here: anybody may start this
+                workflow, and what cannot be decoded must end it with a sentence instead of failing its
+                first workflow task for ever.
 
         Raises:
             ApplicationError: ``InvalidTask`` or ``Conflict``; nothing was done outside by this run.
         """
-        self._task = _parsed(task)
-        if progress is not None:
-            self._steps, self._undone = list(progress.steps), list(progress.undone)
-            self._ending, self._route = progress.ending, progress.route
-            self._only_ascertain = progress.only_ascertain
+        self._task, progress = _admitted(content)
+        self._go_on_from(progress)
         outcome = await self._uninterrupted(self._task)
         await workflow.wait_condition(workflow.all_handlers_finished)
         if outcome is TaskOutcome.CANCELLED:
@@ -74,6 +89,11 @@ class TaskWorkflow:
             steps=tuple(self._steps),
             undone=tuple(self._undone),
         )
+
+    def _go_on_from(self, progress: Progress) -> None:
+        self._steps, self._undone = list(progress.steps), list(progress.undone)
+        self._ending, self._route = progress.ending, progress.route
+        self._only_ascertain = progress.only_ascertain
 
     def _stopped(self) -> BaseException:
         if self._cancelling:
@@ -157,7 +177,8 @@ class TaskWorkflow:
             route=self._pursuit.route,
             only_ascertain=self._only_ascertain,
         )
-        workflow.continue_as_new(args=[self._task.model_dump(mode="json"), progress])
+        content = self._task.model_dump(mode="json", exclude_defaults=True)
+        workflow.continue_as_new(Continuation(task=content, progress=progress))
 
     @workflow.update(name=names.TAKEOVER, description="A person's command for the open effect")
     async def takeover(self, command: JsonObject) -> CommandAnswer:
@@ -172,7 +193,7 @@ class TaskWorkflow:
         name=names.TAKEOVER,
         description='{"action", "operator", "reason", "version"}: a person\'s command',
     )
-    async def takeover_signal(self, command: Any) -> None:  # noqa: ANN401  # anything may arrive here
+    async def takeover_signal(self, command: Any = None, _: Any = None) -> None:  # noqa: ANN401  # any may come
         """The same as the update, for tools that can only signal; refusals stand in the status."""
         try:
             admitted = self._admitted(command)
@@ -252,18 +273,35 @@ class TaskWorkflow:
             return answer
 
 
-def _parsed(task: JsonObject) -> Task:
+def _admitted(content: RawValue) -> tuple[Task, Progress]:
+    """The task, by the same rules as at the client's door, and what an earlier run gives over."""
     try:
-        parsed = Task.model_validate(task)
-    except ValidationError as error:
-        message = _sentence("not a task", error)
-        raise ApplicationError(message, type="InvalidTask", non_retryable=True) from None
-    if parsed.task_id != workflow.info().workflow_id:
+        given = _decoded(content)
+        task, progress = given, Progress()
+        if set(given) == set(Continuation.model_fields):
+            continuation = Continuation.model_validate(given)
+            task, progress = continuation.task, continuation.progress
+        admitted = admit(task)
+    except (InvalidTask, ValueError) as error:
+        raise ApplicationError(str(error), type="InvalidTask", non_retryable=True) from None
+    if admitted.task_id != workflow.info().workflow_id:
         message = (
-            f"the workflow id {workflow.info().workflow_id} must be the task_id {parsed.task_id}"
+            f"the workflow id {workflow.info().workflow_id} must be the task_id {admitted.task_id}"
         )
         raise ApplicationError(message, type="InvalidTask", non_retryable=True)
-    return parsed
+    return admitted, progress
+
+
+def _decoded(content: RawValue) -> JsonObject:
+    """The argument as JSON; a ValueError that never repeats the argument if it is none."""
+    try:
+        decoded: JsonObject = workflow.payload_converter().from_payload(
+            content.payload, dict[str, Any]
+        )
+    except Exception:  # noqa: BLE001  # a codec may raise anything over bytes that anybody sent
+        msg = "the workflow's one argument must be a task as JSON"
+        raise ValueError(msg) from None
+    return decoded
 
 
 def _sentence(what: str, error: ValidationError) -> str:

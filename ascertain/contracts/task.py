@@ -109,6 +109,13 @@ class Progress(Value):
     only_ascertain: bool = False
 
 
+class Continuation(Value):
+    """What a further run of a task is started with, instead of the task's own JSON."""
+
+    task: JsonObject
+    progress: Progress
+
+
 class TaskResult(Value):
     """What became of a task.
 

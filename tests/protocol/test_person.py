@@ -131,12 +131,14 @@ async def test_a_signal_does_what_the_update_does_and_its_refusal_stands_in_the_
     await deployment.wait_for_row(row.effect_id, lambda row: row.state is State.TAKEN_OVER)
 
 
-@pytest.mark.parametrize("sent", ["text", 7, None, [], {}, {"action": "explode"}])
+@pytest.mark.parametrize(
+    "sent", [["text"], [7], [None], [[]], [{}], [{"action": "explode"}], [], [{}, {}]], ids=str
+)
 async def test_a_signal_that_is_no_command_is_refused_and_the_task_goes_on(deployments, sent):
     deployment = await deployments()
     await quarantined(deployment)
     handle = deployment.handle("stuck")
-    await handle.signal(names.TAKEOVER, sent)
+    await handle.signal(names.TAKEOVER, args=sent)
     await wait_until(lambda: _refused(deployment, "stuck", "not a takeover command"))
 
 

@@ -6,6 +6,8 @@ import asyncio
 from collections import Counter
 
 import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
 
 from ascertain.client import TaskEnded
 from ascertain.contracts import names
@@ -236,16 +238,35 @@ async def _told(deployment, effect, rule):
     return rule in [event.evidence.rule for event in await deployment.ledger.audit(effect)]
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [{}, {"task_id": "other", "kind": "toy", "steps": [step()]}, {"task_id": "raw"}],
-    ids=["empty", "other id", "no steps"],
-)
-async def test_a_broken_task_started_by_another_language_fails_at_once(deployments, broken):
+NO_TASKS = {
+    "nothing": [],
+    "empty": [{}],
+    "another id": [{"task_id": "other", "kind": "toy", "steps": [step()]}],
+    "no steps": [{"task_id": "raw"}],
+    "text": ["task"],
+    "broken json": [RawValue(Payload(metadata={"encoding": b"json/plain"}, data=b"{nope"))],
+    "no encoding": [RawValue(Payload(data=b"{}"))],
+    "infinity": [
+        RawValue(
+            Payload(
+                metadata={"encoding": b"json/plain"},
+                data=b'{"task_id": "raw", "kind": "toy", "steps": [{"name": "a", "kind": "toy.fact", '
+                b'"input": {"amount": Infinity}}]}',
+            )
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("name", sorted(NO_TASKS))
+async def test_what_is_no_task_ends_its_workflow_at_once_and_leaves_nothing(deployments, name):
     deployment = await deployments()
     await deployment.worker()
     await deployment.client.temporal.start_workflow(
-        names.TASK_WORKFLOW, broken, id=deployment.id("raw"), task_queue=deployment.task_queue
+        names.TASK_WORKFLOW,
+        args=NO_TASKS[name],
+        id=deployment.id("raw"),
+        task_queue=deployment.task_queue,
     )
     with pytest.raises(InvalidTask):
         await deployment.result("raw")
