@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from activities.permit import HeldPermit
 from ascertain.contracts import directive, outcome
@@ -26,8 +26,12 @@ if TYPE_CHECKING:
     from ascertain.contracts.outcome import Outcome
     from ascertain.ports import Adapter, Kind, Ledger
 
-# How long a worker goes on trying to tell the ledger before Temporal's history carries the outcome.
-RECORD_WAITS = (0.05, 0.1, 0.2, 0.4, 0.8)
+AnswerT = TypeVar("AnswerT")
+
+# How long a worker goes on asking the ledger before Temporal's history carries what it knows. An
+# inline attempt asks up to three times as long, and calls, within its activity's own time-out.
+LEDGER_WITHIN = timedelta(seconds=6)
+LEDGER_WAITS = (0.05, 0.1, 0.2, 0.4, 0.8)
 LEDGER_PAUSE = timedelta(seconds=1)
 
 
@@ -122,18 +126,26 @@ async def _to_its_end(recording: Coroutine[None, None, Directive]) -> Directive:
         raise
 
 
-async def persist(write: Callable[[], Awaitable[Written]]) -> Written:
-    """Repeat a guarded write while the ledger does not answer. A repeat is safe: it meets its own lease.
+async def persist(write: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
+    """Repeat a guarded statement while the ledger does not answer, for a few seconds in all.
+
+    A repeat is safe: it meets its own lease. A ledger that hangs counts as one that is down, so that
+    there is time left to give the outcome to Temporal's history.
 
     Raises:
-        LedgerDown: It did not answer in about 1.5 s.
+        LedgerDown: It did not answer within ``LEDGER_WITHIN``.
     """
-    for wait in RECORD_WAITS:
-        try:
+    try:
+        async with asyncio.timeout(LEDGER_WITHIN.total_seconds()):
+            for wait in LEDGER_WAITS:
+                try:
+                    return await write()
+                except LedgerDown:
+                    await asyncio.sleep(wait)
             return await write()
-        except LedgerDown:
-            await asyncio.sleep(wait)
-    return await write()
+    except TimeoutError as error:
+        within = f"{LEDGER_WITHIN.total_seconds():g} s"
+        raise LedgerDown(f"the ledger did not answer within {within}; it is asked later") from error
 
 
 def after_write(written: Written, kind: Kind) -> Directive:

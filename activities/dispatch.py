@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from datetime import timedelta
 from typing import TYPE_CHECKING, assert_never
 
 from opentelemetry import trace
 
-from activities.attempt import RECORD_WAITS, Attempt, after_write, persist
+from activities.attempt import Attempt, after_write, persist
 from activities.permit import steady
 from ascertain import keys
 from ascertain.contracts import claim, directive, outcome
 from ascertain.contracts.effect import Evidence
-from ascertain.errors import InvalidTask, LedgerDown
+from ascertain.errors import InvalidTask
 from ascertain.policy import AFTER, directive_for
 
 if TYPE_CHECKING:
@@ -77,12 +76,7 @@ async def _claim(serving: Serving, request: ClaimRequest) -> tuple[float, ClaimA
     only to us.
     """
     asked_at = steady()  # of the first try: it may be the one whose lease is running
-    for wait in RECORD_WAITS:
-        try:
-            return asked_at, await serving.ledger.claim(request)
-        except LedgerDown:
-            await asyncio.sleep(wait)
-    return asked_at, await serving.ledger.claim(request)
+    return asked_at, await persist(lambda: serving.ledger.claim(request))
 
 
 def _request(

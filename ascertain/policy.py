@@ -272,7 +272,8 @@ def directive_for(row: EffectRow, kind: Kind, *, slower: bool = False, why: str 
             wait = ask_wait(row, kind, slower=slower)
             return directive.ReconcileIn(delay=wait, reason=reason, standing=standing)
         case State.QUARANTINED:
-            again = kind.policy.ask_quarantined if kind.semantics.lookup is not None else None
+            # Also without a lookup: a look into the ledger reads what a late worker has brought.
+            again = kind.policy.ask_quarantined
             return directive.Quarantined(ask_again_in=again, reason=reason, standing=standing)
         case State.TAKEN_OVER:
             by = row.taken_by or "somebody"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 # Longer than claim + call + the worker's tries to record, for inline work (calls of at most 5 s).
-INLINE_TIMEOUT = timedelta(seconds=20)
+INLINE_TIMEOUT = timedelta(seconds=30)
 FAILED_PAUSE = timedelta(seconds=1)
 FAILED_PAUSE_MAX = timedelta(minutes=1)
 # An activity that failed is never repeated by Temporal: what it did is ascertained first.

@@ -183,7 +183,11 @@ class TaskWorkflow:
     @workflow.update(name=names.TAKEOVER, description="A person's command for the open effect")
     async def takeover(self, command: JsonObject) -> CommandAnswer:
         """Apply a takeover command; the answer says whether and why not."""
-        return await self._decide(Command.model_validate(command))
+        try:
+            admitted = self._admitted(command)
+        except ValueError as error:
+            return CommandAnswer(applied=False, message=str(error))
+        return await self._decide(admitted)
 
     @takeover.validator
     def _takeover_is_a_command(self, command: JsonObject) -> None:
@@ -253,7 +257,8 @@ class TaskWorkflow:
         if admitted.effect_id not in {None, pursuit.effect.effect_id}:
             msg = f"the open effect is {pursuit.effect.effect_id}, not {admitted.effect_id}"
             raise ValueError(msg)
-        return admitted
+        # A command that waits its turn is for this effect, whatever the task has come to by then.
+        return admitted.model_copy(update={"effect_id": pursuit.effect.effect_id})
 
     async def _decide(self, command: Command) -> CommandAnswer:
         async with self._deciding:
@@ -261,8 +266,8 @@ class TaskWorkflow:
             if repeated is not None:
                 return repeated
             pursuit = self._pursuit
-            if pursuit is None:
-                message = f"{command.action} refused: the task's effect was closed meanwhile"
+            if pursuit is None or pursuit.effect.effect_id != command.effect_id:
+                message = f"{command.action} refused: {command.effect_id} was closed meanwhile"
                 return CommandAnswer(applied=False, message=message)
             answer = await pursuit.decide(Decision(effect=pursuit.effect, command=command))
             self._view.note(pursuit.effect.step, command.action.value, answer.message)

@@ -7,7 +7,7 @@ import pytest
 
 from activities.dispatch import dispatch
 from activities.serving import Served, Serving
-from ascertain.contracts import outcome
+from ascertain.contracts import directive, outcome
 from ascertain.contracts.effect import Effect, Evidence, Receipt, State
 from ascertain.contracts.semantics import Policy, Semantics
 from ascertain.ledger.model import ModelLedger
@@ -101,3 +101,11 @@ async def test_an_attempt_that_is_cancelled_while_it_is_outside_is_recorded_as_d
     await adapter.called.wait()
     await cancel(attempt, ledger)
     assert await state(ledger) is State.UNKNOWN
+
+
+async def test_what_a_hanging_ledger_does_not_take_is_given_to_the_history(attempt, adapter):
+    adapter.answers.set()
+    following = await attempt
+    assert isinstance(following, directive.ReconcileIn)
+    assert following.unrecorded is not None
+    assert following.unrecorded.outcome == SETTLED

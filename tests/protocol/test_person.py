@@ -95,6 +95,31 @@ async def test_a_repeated_request_id_is_applied_once(deployments):
     assert (await deployment.moves(row.effect_id)).count("take") == 1
 
 
+async def test_a_command_that_waits_its_turn_is_never_applied_to_the_next_effect(deployments):
+    deployment = await deployments()
+    worker = await deployment.worker()
+    deployment.outside.rules.add(Rule(times=2, submit=SubmitKnobs(reply=Drop(how="reset"))))
+    steps = (step("a", "toy.neither"), step("b", "toy.neither"))
+    effect = await deployment.submit("queue", *steps)
+    row = await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
+    await wait_until(lambda: _open(deployment, "queue"))
+    await worker.kill()
+    confirm = command(Action.CONFIRM, row, receipt=Receipt(external_id="fact-of-a"))
+    sent = confirm.model_dump(mode="json", exclude_none=True)
+    for _ in range(30):
+        await deployment.handle("queue").signal(names.TAKEOVER, sent)
+    await deployment.worker()
+    following = deployment.effect("queue", "b")
+    await deployment.wait_for_row(following, lambda row: row.state is State.QUARANTINED)
+
+    async def all_answered():
+        status = await deployment.status("queue")
+        return len(status.refused_commands) == 29
+
+    await wait_until(all_answered)
+    assert "confirm" not in await deployment.moves(following)
+
+
 async def test_a_command_for_a_task_that_is_over_is_refused(deployments):
     deployment = await deployments()
     await deployment.worker()
