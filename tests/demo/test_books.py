@@ -11,15 +11,17 @@ from starter.demo.compare import What
 from starter.demo.provider import API_KEY, LocalStripe
 
 
-@pytest.fixture
-async def outside(server_directory):
-    async with LocalStripe(server_directory / "localstripe") as server:
+@pytest.fixture(scope="module")
+async def outside(tmp_path_factory):
+    async with LocalStripe(tmp_path_factory.mktemp("localstripe")) as server:
         yield server
 
 
 @pytest.fixture
 async def http(outside):
+    """A client of an outside in which nothing has happened yet."""
     async with httpx.AsyncClient(base_url=outside.url, auth=(API_KEY, "")) as client:
+        (await client.delete("/_config/data")).raise_for_status()
         yield client
 
 

@@ -112,10 +112,10 @@ async def run(*words: str) -> Ended:
 
 @pytest.fixture(scope="module")
 async def runs() -> tuple[Ended, Ended]:
-    """The same payments with and without Ascertain, at the same time, for both mostly wait."""
+    """With and without Ascertain, at the same time, for both mostly wait."""
     async with asyncio.TaskGroup() as group:
         guarded = group.create_task(run("--tasks", "24", "--json"))
-        naive = group.create_task(run("--tasks", "24", "--naive", "--json"))
+        naive = group.create_task(run("--tasks", "12", "--naive", "--json"))
     return guarded.result(), naive.result()
 
 
@@ -165,7 +165,7 @@ async def test_nothing_is_left_of_a_run_that_went_well_and_the_logs_of_one_that_
 
 
 async def test_ctrl_c_ends_a_run_that_is_under_way_and_leaves_nothing():
-    demo = await start("--tasks", "24")
+    demo = await start("--tasks", "8")
     listening = asyncio.create_task(demo.listen())
     try:
         await wait_until(lambda: any("killed (SIGKILL)" in line for line in demo.told), 60)
