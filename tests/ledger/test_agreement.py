@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 
 from ascertain.contracts import outcome
 from ascertain.contracts.claim import ClaimRequest, Granted, Lease, Verdict
-from ascertain.contracts.effect import TERMINAL, EffectRow, Evidence, Receipt, State
+from ascertain.contracts.effect import ABSENT_KEYED, TERMINAL, EffectRow, Evidence, Receipt, State
 from ascertain.contracts.gate import GateChange
 from ascertain.errors import NotFound
 from ascertain.ledger.audit import verify_chain
@@ -61,7 +61,7 @@ BODIES = st.dictionaries(
 EVIDENCE = st.builds(
     Evidence,
     source=st.sampled_from(["answer", "lookup", "person"]),
-    rule=st.sampled_from(["status", "absent"]),
+    rule=st.sampled_from(["status", ABSENT_KEYED]),
     detail=TEXTS,
     body=BODIES,
 )
@@ -212,9 +212,9 @@ class Twins(RuleBasedStateMachine):
     @rule(data=st.data(), effect_id=EFFECT_IDS)
     def press_on(self, data: st.DataObject, effect_id: str) -> None:
         """Make moves that are legal now: chance alone seldom gets far."""
-        for _ in range(data.draw(st.integers(1, 6))):
+        for _ in range(data.draw(st.integers(1, 12))):
             row = self.model.snapshot().rows.get(effect_id)
-            ends = data.draw(st.sampled_from([False, False, False, True]))
+            ends = data.draw(st.integers(0, 9)) == 9
             moves = legal(None if row is None else row.state, ends=ends)
             if not moves:
                 return
@@ -310,7 +310,7 @@ def test_the_store_and_its_twin_agree_on_every_answer_and_every_trace(timeless: 
         run_state_machine_as_test(
             Twins,
             settings=settings(
-                max_examples=150,
+                max_examples=100,
                 stateful_step_count=50,
                 deadline=None,
                 derandomize=True,
