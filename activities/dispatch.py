@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from datetime import timedelta
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, TypeGuard, assert_never
 
 from opentelemetry import trace
 
@@ -12,9 +12,9 @@ from activities.attempt import Attempt, after_write, persist
 from activities.permit import steady
 from ascertain import keys
 from ascertain.contracts import claim, directive, outcome
-from ascertain.contracts.effect import Evidence
+from ascertain.contracts.effect import Evidence, State
 from ascertain.errors import InvalidTask
-from ascertain.policy import AFTER, directive_for
+from ascertain.policy import AFTER, directive_for, retry_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from activities.serving import Served, Serving
     from ascertain.contracts.claim import ClaimAnswer, ClaimRequest
     from ascertain.contracts.directive import Directive
-    from ascertain.contracts.effect import Effect
+    from ascertain.contracts.effect import Effect, EffectRow
     from ascertain.ports import Kind
 
 
@@ -54,6 +54,8 @@ async def dispatch(
         return await _refuse_unsent(serving, served.kind, effect, error)
     request = _request(serving, served.kind, effect, frozen, resend=resend)
     asked_at, answer = await _claim(serving, request)
+    if _was_never_used(answer, request):
+        return await _clear_unsent(serving, served.kind, answer.row)
     if not isinstance(answer, claim.Granted):
         return _without_grant(answer, served.kind)
     attempt = Attempt(
@@ -94,6 +96,28 @@ def _request(
         resend=resend,
         trace_id=f"{span.trace_id:032x}" if span.is_valid else None,
     )
+
+
+def _was_never_used(answer: ClaimAnswer, request: ClaimRequest) -> TypeGuard[claim.Unresolved]:
+    """Whether this very call's own claim was fenced before its answer arrived, so that nothing was sent.
+
+    A claim that asks by re-sending stays in doubt: its effect was so before.
+    """
+    if request.resend or not isinstance(answer, claim.Unresolved):
+        return False
+    return answer.row.state is State.UNKNOWN and answer.row.lease_owner == request.owner
+
+
+async def _clear_unsent(serving: Serving, kind: Kind, row: EffectRow) -> Directive:
+    why = "the claim's answer was lost until its lease was over, so nothing was sent under it"
+    evidence = Evidence(source="phase", rule="never_left", detail=why)
+    clear = claim.Verdict(
+        State.CLEAR, evidence, error_class="never_left", retry_at_in=retry_wait(row, kind)
+    )
+    written = await persist(
+        lambda: serving.ledger.converge(row.effect_id, row.version, clear, serving.identity)
+    )
+    return after_write(written, kind)
 
 
 def _without_grant(answer: ClaimAnswer, kind: Kind) -> Directive:

@@ -75,9 +75,9 @@ def _not_among(command: Command, ids: tuple[str, ...]) -> str | None:
 
 def _against_absence(seen: Finding, row: EffectRow, kind: Kind) -> str | None:
     match seen:
-        case finding.Refused():
+        case finding.Refused() if row.attempt == 1:
             return None
-        case finding.Absent():
+        case finding.Refused() | finding.Absent():  # a refusal may be an earlier attempt's
             conclusive = policy.conclusive_at(row, kind)
             if row.now >= conclusive:
                 return None

@@ -10,6 +10,7 @@ from activities.serving import Served, Serving
 from ascertain.contracts import directive, outcome
 from ascertain.contracts.effect import Effect, Evidence, Receipt, State
 from ascertain.contracts.semantics import Policy, Semantics
+from ascertain.errors import LedgerDown
 from ascertain.ledger.model import ModelLedger
 from ascertain.ports import Kind
 
@@ -109,3 +110,30 @@ async def test_what_a_hanging_ledger_does_not_take_is_given_to_the_history(attem
     assert isinstance(following, directive.ReconcileIn)
     assert following.unrecorded is not None
     assert following.unrecorded.outcome == SETTLED
+
+
+class ForgetfulLedger(ModelLedger):
+    """A ledger whose first answer is lost, for longer than the lease."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+        self.lost = False
+        super().__init__(lambda: self.now)
+
+    async def claim(self, request):
+        answer = await super().claim(request)
+        if not self.lost:
+            self.lost = True
+            self.now += request.lease * 2
+            raise LedgerDown("no answer")
+        return answer
+
+
+async def test_a_claim_whose_answer_came_after_its_lease_was_never_used(adapter):
+    ledger = ForgetfulLedger()
+    kind = Kind("toy.fact", adapter.semantics, Policy(), adapter)
+    serving = Serving(ledger, {"toy.fact": kind}, "worker:1")
+    following = await dispatch(serving, Served(kind, adapter), EFFECT)
+    assert isinstance(following, directive.RetryIn)
+    assert await state(ledger) is State.CLEAR
+    assert not adapter.called.is_set()

@@ -74,6 +74,14 @@ LATE = AuditEvent(
 )
 
 
+def test_a_denial_on_a_refusal_that_may_be_an_earlier_attempt_s_waits_for_the_horizon():
+    command = Command(action=Action.DENY, operator="ada", reason="so", version=2)
+    early = Case(row(State.QUARANTINED, attempt=2, now=T0 + second(9)), ())
+    late = Case(row(State.QUARANTINED, attempt=2, now=LATER), ())
+    assert objection(command, early, FAILED, kind())
+    assert objection(command, late, FAILED, kind()) is None
+
+
 @pytest.mark.parametrize("action", [Action.DENY, Action.ABANDON])
 def test_a_late_answer_speaks_against_saying_that_there_is_nothing(action):
     assert "fact-1" in (against(action, None, late=(LATE,)) or "")
