@@ -144,9 +144,7 @@ class Session:
                 connection = await self._pool.acquire()
             try:
                 found = await connection.fetch(text, *values)
-            except BaseException as error:
-                if isinstance(error, TimeoutError):
-                    connection.terminate()  # its server may never react to a cancellation either
+            except BaseException:
                 self._release_later(connection)
                 raise
         except FAULTS as error:

@@ -61,13 +61,22 @@ async def test_an_edited_migration_is_refused(database: str) -> None:
             await refused
 
 
+@pytest.mark.parametrize(
+    "fails",
+    [
+        "select 1/0",
+        "insert into ascertain.migrations (name, sha256) values ('0002_pre_broken.sql', 'x')",
+    ],
+    ids=["while it is applied", "while it is recorded"],
+)
 async def test_a_failed_migration_leaves_nothing_behind(
-    empty: str, monkeypatch: pytest.MonkeyPatch
+    empty: str, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
-    broken = Migration("0002_pre_broken.sql", Kind.PRE, "create table ascertain.x (); select 1/0")
+    text = f"create table ascertain.x (); {fails}"
+    broken = Migration("0002_pre_broken.sql", Kind.PRE, text)
     known = (*migrations(), broken)
     monkeypatch.setattr(migration, "migrations", lambda: known)
-    with pytest.raises(asyncpg.DivisionByZeroError):
+    with pytest.raises((asyncpg.DivisionByZeroError, asyncpg.UniqueViolationError)):
         await migrate(empty)
     connection = await asyncpg.connect(empty)
     assert await connection.fetchval("select to_regclass('ascertain.x')") is None
