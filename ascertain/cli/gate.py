@@ -91,9 +91,9 @@ async def pause(change: Change, config: Path | None, *, wait: bool, as_json: boo
     _say_gate(gate)
     if flying:
         until = max(row.lease_until for row in flying)
+        who = "1 attempt is" if len(flying) == 1 else f"{len(flying)} attempts are"
         output.line(
-            f"{len(flying)} attempts are in flight and may still send until {wording.clock(until)}; what "
-            "they come to is recorded."
+            f"{who} in flight and may still send until {wording.clock(until)}; what comes of it is recorded."
         )
     else:
         output.line("No attempt of it can send now.")

@@ -19,6 +19,8 @@ from ascertain.errors import AscertainError, NotFound, Unavailable
 from ascertain.ports import EffectFilter
 
 if TYPE_CHECKING:
+    from temporalio.client import WorkflowExecutionDescription
+
     from ascertain.cli.advice import Advice
     from ascertain.cli.place import Place
     from ascertain.client import Client
@@ -118,11 +120,14 @@ async def gather(task_id: str, where: Place) -> Known:
 async def _ask_temporal(task_id: str, where: Place) -> Side:
     try:
         client = await where.client()
-        run = await _run(client, task_id)
+        found = await _describe(client, task_id)
     except NotFound:
         return Side()
     except Unavailable as error:
         return Side(gaps=(f"Temporal: {error}",), silent=True)
+    if found.workflow_type != names.TASK_WORKFLOW:
+        return Side(gaps=(f"{task_id} is a workflow of type {found.workflow_type} and no task",))
+    run = _run(found)
     try:
         async with asyncio.timeout(_ANSWER_WITHIN_S):
             if run.state == RUNNING:
@@ -135,11 +140,12 @@ async def _ask_temporal(task_id: str, where: Place) -> Side:
         return Side(run, gaps=(f"No worker answered for the task: {why}",))
 
 
-async def _run(client: Client, task_id: str) -> Run:
+async def _describe(client: Client, task_id: str) -> WorkflowExecutionDescription:
     with answered(f"look at task {task_id}"):
-        found = await client.temporal.get_workflow_handle(task_id).describe(rpc_timeout=RPC_TIMEOUT)
-    if found.workflow_type != names.TASK_WORKFLOW:
-        raise NotFound(f"{task_id} is a workflow of type {found.workflow_type} and not a task")
+        return await client.temporal.get_workflow_handle(task_id).describe(rpc_timeout=RPC_TIMEOUT)
+
+
+def _run(found: WorkflowExecutionDescription) -> Run:
     labels = found.typed_search_attributes
     return Run(
         run_id=found.run_id,

@@ -137,6 +137,8 @@ async def test_a_stack_of_the_usual_folder_is_found_only_where_nothing_else_is_n
     usual = {"ASCERTAIN_DATA": str(server_directory)}
     named = await deployed.cli("list", **usual)
     assert named.code == 0
+    half = await deployed.cli("partitions", code=7, **usual, ASCERTAIN_LEDGER_URL=None)
+    assert half.sentence.startswith("no ledger: ")
     nothing = dict.fromkeys(("TEMPORAL_ADDRESS", "ASCERTAIN_LEDGER_URL"))
     answer = await deployed.cli("list", code=6, **usual, **nothing)
     assert f"no Temporal server answers at {stack.temporal_address}" in answer.sentence

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from ascertain.contracts.task import Task
-from ascertain.testing.knob import Rule, SubmitKnobs
 from tests.cli.test_tasks import listed, quarantined
+from tests.ledger.steps import effect, request
 from tests.waiting import wait_until
 
 
@@ -38,6 +40,11 @@ async def test_a_paused_partition_holds_its_tasks_until_it_is_resumed(deployed):
         assert result.document["outcome"] == "DONE"
 
 
+async def test_a_terminal_that_cannot_show_a_character_shows_its_number(deployed):
+    answer = await deployed.cli("resume", "gate-g", "--reason", "Ž", PYTHONIOENCODING="ascii")
+    assert "by ada: \\u017d." in answer.out
+
+
 async def test_a_repeated_request_is_already_applied(deployed):
     given = ("--reason", "x", "--request-id", "pause-1", "--json")
     first = await deployed.cli("pause", "gate-b", *given)
@@ -49,16 +56,16 @@ async def test_a_repeated_request_is_already_applied(deployed):
 
 
 async def test_what_is_in_flight_is_told_and_can_be_waited_for(deployed):
-    task_id = deployed.new_id()
-    slow = SubmitKnobs.model_validate({"reply": {"kind": "silence", "seconds": 30}})
-    deployed.outside.rules.add(Rule(reference=deployed.effect_id(task_id), submit=slow))
-    await deployed.client.submit(Task(**deployed.task(task_id, partition="gate-c")))
-    await wait_until(
-        lambda: deployed.outside.books.count("submit", reference=deployed.effect_id(task_id)),
-        what="the request outside",
-    )
-    answer = await deployed.cli("pause", "gate-c", "--reason", "x", "--wait")
-    assert "No attempt of it can send now." in answer.out
+    flying = effect("flying", partition="gate-c")
+    asked = request("flying", effect=flying, lease=timedelta(seconds=8))
+    claimed = await deployed.ledger.claim(asked)
+    told = await deployed.cli("pause", "gate-c", "--reason", "x")
+    until = f"{claimed.row.lease_until:%H:%M:%S} UTC"
+    assert f"1 attempt is in flight and may still send until {until}" in told.out
+    answer = await deployed.cli("pause", "gate-c", "--reason", "x", "--wait", "--json")
+    assert answer.document["in_flight"] == []
+    now = (await deployed.ledger.inspect(flying.effect_id)).row.now
+    assert now >= claimed.row.lease_until
     await deployed.cli("resume", "gate-c")
 
 
@@ -66,13 +73,22 @@ async def test_one_partition_stays_held_while_every_partition_is_paused(deployed
     try:
         await deployed.cli("pause", "--all", "--reason", "everything")
         await deployed.cli("pause", "gate-d", "--reason", "this one")
+        task_id = deployed.new_id()
+        await deployed.client.submit(Task(**deployed.task(task_id, partition="gate-d")))
+
+        async def is_held():
+            return set(await listed(deployed, "--state", "HELD", "--partition", "gate-d"))
+
+        await wait_until(is_held, what="a held task")
         answer = await deployed.cli("resume", "gate-d")
         assert "But nothing goes on yet: Every partition is paused since" in answer.out
         document = (await deployed.cli("resume", "gate-d", "--json")).document
         assert [other["partition"] for other in document["still_closed"]] == ["*"]
+        assert document["woken"] == 0
     finally:
         await deployed.cli("resume", "--all")
     assert (await gate(deployed, "*")).paused is False
+    await deployed.cli("result", task_id, "--within", "30s")
 
 
 async def test_partitions_tell_gates_and_what_is_unresolved(deployed):

@@ -3,12 +3,17 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+from typing import Self
 
 import pytest
 
+from ascertain.contracts.command import Action, Command
+from ascertain.contracts.effect import Receipt
+from ascertain.contracts.task import Task
 from ascertain.ports import EffectFilter
+from ascertain.testing.knob import Rule
 from tests.cli.conftest import PROGRAM
-from tests.cli.test_tasks import quarantined, standing
+from tests.cli.test_tasks import LOST, quarantined, standing
 from tests.waiting import wait_until
 
 
@@ -95,27 +100,86 @@ async def test_without_somebody_to_ask_the_version_must_be_said(deployed):
     assert (await row(deployed, task_id)).version == before.version
 
 
+class Asked:
+    """A takeover at a terminal that shows what it is about and waits for an answer."""
+
+    def __init__(self, deployed, *words: str) -> None:
+        self._deployed = deployed
+        self._words = words
+
+    async def __aenter__(self) -> Self:
+        self._ours, theirs = pty.openpty()
+        self._process = await asyncio.create_subprocess_exec(
+            PROGRAM,
+            *("takeover", *self._words),
+            stdin=theirs,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=self._deployed.cli.environment,
+        )
+        os.close(theirs)
+        async with asyncio.timeout(60):
+            self.shown = (await self._process.stderr.readuntil(b"[y/N]")).decode()
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        os.close(self._ours)
+        if self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+
+    async def say(self, answer: str) -> tuple[int, str]:
+        os.write(self._ours, f"{answer}\n".encode())
+        _, err = await self._process.communicate()
+        return self._process.returncode, err.decode()
+
+
 @pytest.mark.parametrize(("said", "code"), [("y", 0), ("n", 130)])
 async def test_a_person_at_a_terminal_is_shown_the_version_and_asked(deployed, said, code):
     task_id = await quarantined(deployed)
     before = await row(deployed, task_id)
-    ours, theirs = pty.openpty()
-    process = await asyncio.create_subprocess_exec(
-        PROGRAM,
-        *("takeover", task_id, "retry", "--reason", "x"),
-        stdin=theirs,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=deployed.cli.environment,
-    )
-    os.close(theirs)
-    os.write(ours, f"{said}\n".encode())
-    out, err = await process.communicate()
-    os.close(ours)
-    assert process.returncode == code, (out, err)
-    assert "retry it as ada? [y/N]" in err.decode()
+    async with Asked(deployed, task_id, "retry", "--reason", "x") as asked:
+        assert f"QUARANTINED, version {before.version}" in asked.shown
+        assert "retry it as ada? [y/N]" in asked.shown
+        assert (await asked.say(said))[0] == code
     applied = [event.move for event in await deployed.ledger.audit(before.effect_id)][3:4]
     assert applied == (["retry"] if code == 0 else [])
+
+
+async def test_a_decision_is_about_the_effect_that_was_shown_and_no_later_one(deployed):
+    task_id = deployed.new_id("two-steps")
+    task = deployed.task(task_id, "note.blind")
+    task["steps"].append({**task["steps"][0], "name": "second"})
+    for step in ("note", "second"):
+        reference = deployed.effect_id(task_id, step)
+        deployed.outside.rules.add(Rule(reference=reference, submit=LOST))
+    await deployed.client.submit(Task(**task))
+    first = await wait_until(lambda: standing(deployed, task_id), what="the first quarantine")
+    async with Asked(
+        deployed, task_id, "confirm", "--reason", "x", "--external-id", "f-2"
+    ) as asked:
+        (fact,) = deployed.outside.books.facts_of(deployed.effect_id(task_id))
+        seen = Command(
+            action=Action.CONFIRM,
+            operator="grace",
+            reason="seen",
+            version=first.version,
+            receipt=Receipt(external_id=fact.id),
+        )
+        assert (await deployed.client.takeover(task_id, seen)).applied
+
+        async def at_second():
+            opened = (await deployed.client.status(task_id)).open
+            stuck = opened and opened.step == "second" and opened.doing == "quarantined"
+            return opened.standing if stuck else None
+
+        second = await wait_until(at_second, what="the second quarantine")
+        assert second.version == first.version
+        code, err = await asked.say("y")
+    assert code == 4
+    assert f"the open effect is {deployed.effect_id(task_id, 'second')}, not" in err
+    trail = await deployed.ledger.audit(deployed.effect_id(task_id, "second"))
+    assert [event.move for event in trail] == ["claim", "doubt", "quarantine"]
 
 
 async def test_what_is_no_command_is_refused_before_it_is_sent(deployed):

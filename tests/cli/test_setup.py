@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import json
 from importlib.metadata import version
 
 import asyncpg
 import pytest
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 
 from ascertain.ledger import migration
 from starter.process import free_port
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -54,6 +58,27 @@ async def test_doctor_says_what_to_do_about_everything_that_fails(deployed, bare
     assert "no adapter is named htp; there are: " in found["kind a.one"]["detail"]
     assert found["kind b.two"]["verdict"] == "failed"
     assert "set ASCERTAIN_SECRET_NOTES_KEY" in found["secret NOTES_KEY"]["detail"]
+
+
+async def test_doctor_names_the_search_attributes_that_are_missing(deployed):
+    service = deployed.client.temporal.workflow_service
+    await service.register_namespace(
+        RegisterNamespaceRequest(
+            namespace="unlabelled", workflow_execution_retention_period=Duration(seconds=86_400)
+        )
+    )
+
+    async def found():
+        process = await deployed.cli.start("doctor", "--json", TEMPORAL_NAMESPACE="unlabelled")
+        out, _ = await process.communicate()
+        checks = {check["part"]: check for check in json.loads(out)["checks"]}
+        return checks.get("search attributes")
+
+    # A new namespace is known everywhere only after a while.
+    check = await wait_until(found, 60, what="the namespace")
+    assert check["verdict"] == "failed"
+    assert "not registered: TaskKind, TaskPartition, TaskState" in check["detail"]
+    assert "start a worker" in check["advice"]
 
 
 async def test_doctor_says_what_cannot_be_reached(cli):

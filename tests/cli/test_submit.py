@@ -249,13 +249,6 @@ async def test_an_interrupted_stream_is_finished_by_the_same_command_again(deplo
         assert len(deployed.outside.books.facts_of(deployed.effect_id(task_id))) == 1
 
 
-async def test_a_terminal_that_cannot_show_a_character_shows_its_number(deployed):
-    answer = await deployed.cli(
-        "submit", "-", stdin='{"task_id": "Ž"}'.encode(), code=2, PYTHONIOENCODING="ascii"
-    )
-    assert "task '\\u017d': " in answer.sentence
-
-
 async def test_a_file_that_cannot_be_read_is_a_usage_error(cli):
     answer = await cli("submit", "not-there.json", code=2)
     assert answer.sentence.startswith("Invalid value: cannot read not-there.json: No such file")

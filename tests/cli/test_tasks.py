@@ -93,6 +93,16 @@ async def test_a_task_that_does_not_exist_ends_with_exit_code_5(deployed, comman
     assert "nowhere" in answer.sentence
 
 
+async def test_a_workflow_that_is_no_task_is_not_taken_for_one(deployed):
+    name = deployed.new_id("other")
+    await deployed.client.temporal.start_workflow("Other", id=name, task_queue="nobody")
+    answer = await deployed.cli("show", name, code=5)
+    assert answer.sentence == (
+        f"there is no task {name} ({name} is a workflow of type Other and no task)"
+    )
+    await deployed.client.temporal.get_workflow_handle(name).terminate()
+
+
 async def test_list_finds_tasks_by_state_partition_and_kind(deployed):
     task_id = await quarantined(deployed, partition="list-a")
     smooth = deployed.new_id()
