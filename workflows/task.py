@@ -108,6 +108,8 @@ class TaskWorkflow:
             try:
                 return await asyncio.shield(work)
             except asyncio.CancelledError:
+                if work.cancelled():  # the worker lets go of the run and cancels all that is in it
+                    raise
                 self._cancelling = True
                 if self._pursuit is not None:
                     self._pursuit.interrupt()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,32 @@ def test_every_scenario_of_the_release_is_recorded():
     assert {path.stem for path in RECORDED} == SCENARIOS
 
 
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: f"{path.parent.name}-{path.stem}")
-async def test_a_recorded_history_replays_on_the_code_of_today(path):
-    replayer = Replayer(
+every_recording = pytest.mark.parametrize(
+    "path", RECORDED, ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
+
+
+def replayer() -> Replayer:
+    return Replayer(
         workflows=[TaskWorkflow],
         workflow_runner=sandbox(),
         data_converter=pydantic_data_converter,
     )
-    await replayer.replay_workflow(WorkflowHistory.from_json(path.stem, path.read_text()))
+
+
+@every_recording
+async def test_a_recorded_history_replays_on_the_code_of_today(path):
+    await replayer().replay_workflow(WorkflowHistory.from_json(path.stem, path.read_text()))
+
+
+@every_recording
+async def test_a_worker_can_let_go_of_a_task_wherever_it_waits(path):
+    events = json.loads(path.read_text())["events"]
+    waits = [
+        at
+        for at, event in enumerate(events)
+        if at > 1 and event["eventType"] == "EVENT_TYPE_WORKFLOW_TASK_SCHEDULED"
+    ]
+    for at in waits:
+        begun = json.dumps({"events": events[:at]})
+        await replayer().replay_workflow(WorkflowHistory.from_json(path.stem, begun))
