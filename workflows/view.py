@@ -138,12 +138,16 @@ def details(effect: OpenEffect, state: str) -> str:
     if standing.safe_next:
         when = f"from {standing.act_from:%H:%M:%S} UTC" if standing.act_from else "now"
         lines += ["", f"Safe {when}, as signal or update `takeover`:", ""]
-        lines += [_command(action, standing.version) for action in standing.safe_next]
+        lines += [_command(action, effect, standing.version) for action in standing.safe_next]
     return "\n".join(lines)
 
 
-def _command(action: str, version: int) -> str:
-    body = f'{{"action": "{action}", "operator": "YOU", "reason": "WHY", "version": {version}}}'
+def _command(action: str, effect: OpenEffect, version: int) -> str:
+    """Names the effect too: a version says which move was looked at, not of which step."""
+    body = (
+        f'{{"action": "{action}", "effect_id": "{effect.effect_id}", "version": {version}, '
+        '"operator": "YOU", "reason": "WHY"}'
+    )
     task_id = workflow.info().workflow_id
     return (
         f"- {action}: `temporal workflow update execute --workflow-id {task_id} "
