@@ -14,6 +14,7 @@ from temporalio.client import (
     WorkflowFailureError,
     WorkflowQueryFailedError,
     WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.common import (
     SearchAttributeKey,
@@ -255,6 +256,8 @@ class Client:
         Raises:
             CommandRefused: The task did not accept it; the message says why.
             NotFound: There is no such task, or it is over.
+            TemporalDown: No worker answered; it may or may not be applied. Repeat it with its
+                ``request_id``: that is applied once.
         """
         handle = self.temporal.get_workflow_handle(task_id)
         try:
@@ -269,6 +272,10 @@ class Client:
                 return answer
         except WorkflowUpdateFailedError as error:
             raise CommandRefused(f"task {task_id}: {error.cause}") from error
+        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+            if isinstance(error.__cause__, asyncio.CancelledError):
+                raise asyncio.CancelledError from error  # the caller's own, which the SDK renames
+            raise TemporalDown(f"no worker answered for task {task_id} in time") from error
 
     async def ended(self, task_id: str) -> str | None:
         """None while a workflow pursues the task; otherwise how it ended: ``ports.Tasks``."""

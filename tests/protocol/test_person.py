@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from temporalio.client import WorkflowUpdateFailedError
 
@@ -141,8 +143,22 @@ async def test_a_denial_of_what_the_outside_has_is_refused(deployments):
     row = await deployment.wait_for_row(
         effect, lambda row: (row.now - row.lease_until).total_seconds() > 1.1
     )
-    answer = await deployment.takeover("denied", command(Action.CONFIRM, row))
+    answer = await deployment.takeover("denied", command(Action.DENY, row))
     assert not answer.applied
+    assert "carries this id" in answer.message
+    confirm = command(Action.CONFIRM, row, receipt=Receipt(external_id="another"))
+    answer = await deployment.takeover("denied", confirm)
+    assert not answer.applied
+    assert "confirm one of these" in answer.message
+
+
+async def test_whoever_waits_for_the_answer_to_a_command_can_stop_waiting(deployments):
+    deployment = await deployments()  # no worker serves it
+    effect = await deployment.submit("unheard", step())
+    take = Command(action=Action.TAKE, operator="ada", reason="on it", version=1, effect_id=effect)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await deployment.takeover("unheard", take)
 
 
 async def test_a_signal_does_what_the_update_does_and_its_refusal_stands_in_the_status(deployments):
