@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final, cast
+from typing import ClassVar, Final, cast
 
 import typer
 
 from ascertain.cli import output
 from ascertain.cli.text import plain
 from ascertain.errors import AscertainError, CommandRefused
-
-if TYPE_CHECKING:
-    pass
 
 UNEXPECTED: Final = 1
 USAGE: Final = 2

@@ -6,7 +6,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import typer
 
@@ -14,9 +14,6 @@ from ascertain.cli import intake, output, place, shape
 from ascertain.cli.progress import Progress
 from ascertain.cli.submission import Fate, Outcome, Submission, Wish, exit_code_of
 from ascertain.door import admit
-
-if TYPE_CHECKING:
-    pass
 
 _STANDARD_INPUT: Final = "-"
 

@@ -47,7 +47,7 @@ class Receipt(Value):
     """Evidence that the fact exists outside.
 
     Attributes:
-        external_id: The outside's own id of the fact; proves at most one effect per adapter.
+        external_id: The outside's own id of the fact; proves at most one effect of its kind.
         happened_at: When the outside says it happened, if it says so.
         body: A few fields of the answer, at most 2 KiB; longer answers are cut and say so.
         digest: SHA-256, hexadecimal, of the answer's bytes as received.
