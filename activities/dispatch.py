@@ -51,7 +51,10 @@ async def dispatch(
     try:
         frozen = served.adapter.prepare(effect)
     except InvalidTask as error:
-        return await _refuse_unsent(serving, served.kind, effect, error)
+        case = await serving.ledger.inspect(effect.effect_id)
+        if case is None:
+            return await _refuse_unsent(serving, served.kind, effect, error)
+        frozen = case.row.frozen  # what was sent once counts, not what a later release makes of it
     request = _request(serving, served.kind, effect, frozen, resend=resend)
     asked_at, answer = await _claim(serving, request)
     if _was_never_used(answer, request):

@@ -298,7 +298,7 @@ class Client:
             await self._start(
                 task, WorkflowIDReusePolicy.ALLOW_DUPLICATE, Progress(only_ascertain=True)
             )
-        except NotFound:
+        except (InvalidTask, NotFound):
             return False
         except WorkflowAlreadyStartedError:
             return True

@@ -78,8 +78,13 @@ class StillOpen:
 
 
 def conclusive_at(row: EffectRow, kind: Kind) -> datetime:
-    """From when an empty lookup proves absence: last possible send + in flight + lag."""
-    return row.lease_until + kind.semantics.in_flight_max + kind.semantics.lag
+    """From when an empty lookup proves absence: last possible send + in flight + lag.
+
+    Whoever had taken it over may have acted by hand until they let go of it.
+    """
+    let_go = row.evidence.rule in {Move.RELEASE, Move.RETRY}
+    last = max(row.lease_until, row.state_since) if let_go else row.lease_until
+    return last + kind.semantics.in_flight_max + kind.semantics.lag
 
 
 def spread(row: EffectRow) -> float:

@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 with workflow.unsafe.imports_passed_through():
     from ascertain.contracts import names
     from ascertain.contracts.command import Command, CommandAnswer
-    from ascertain.contracts.directive import RunQueued
+    from ascertain.contracts.directive import ReconcileIn, RunQueued
     from ascertain.contracts.effect import Effect, State, Undone
     from ascertain.contracts.status import TaskStatus, Timeline
     from ascertain.contracts.task import (
@@ -80,7 +80,6 @@ class TaskWorkflow:
         self._task, progress = _admitted(content)
         self._go_on_from(progress)
         outcome = await self._uninterrupted(self._task)
-        await workflow.wait_condition(workflow.all_handlers_finished)
         if outcome is TaskOutcome.CANCELLED:
             raise self._stopped()
         return TaskResult(
@@ -122,6 +121,7 @@ class TaskWorkflow:
             if any(done.state is State.CLEAR for done in self._undone):
                 self._ending = TaskOutcome.CANCELLED  # an undo is still owed
         self._view.close(self._ending)
+        await workflow.wait_condition(workflow.all_handlers_finished)
         return self._ending
 
     async def _forward(self, task: Task) -> TaskOutcome:
@@ -165,7 +165,9 @@ class TaskWorkflow:
 
     def _obeying(self, effect: Effect, following: Directive) -> None:
         self._view.follow(effect, following)
-        if workflow.info().is_continue_as_new_suggested() and not self._cancelling:
+        carries = isinstance(following, ReconcileIn) and following.unrecorded is not None
+        # An outcome that only this history holds must reach the ledger before the history is left.
+        if workflow.info().is_continue_as_new_suggested() and not (self._cancelling or carries):
             self._continue()
 
     def _continue(self) -> None:

@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from activities.dispatch import dispatch
 from activities.serving import Served, Serving
-from ascertain.contracts import directive, outcome
+from ascertain.contracts import claim, directive, outcome
 from ascertain.contracts.effect import Effect, Evidence, Receipt, State
 from ascertain.contracts.semantics import Policy, Semantics
-from ascertain.errors import LedgerDown
+from ascertain.errors import InvalidTask, LedgerDown
+from ascertain.keys import fingerprint
 from ascertain.ledger.model import ModelLedger
 from ascertain.ports import Kind
 
@@ -19,6 +20,21 @@ EFFECT = Effect(
 )
 ANSWER = Evidence(source="answer", rule="proof")
 SETTLED = outcome.Settled(receipt=Receipt(external_id="fact-1"), evidence=ANSWER)
+
+
+DOUBT = outcome.Unknown(error_class="answer_lost", evidence=ANSWER)
+
+
+def request_of(serving, kind):
+    return claim.ClaimRequest(
+        effect=EFFECT,
+        fingerprint=fingerprint(EFFECT.kind, EFFECT.input),
+        frozen=b"sent once",
+        owner=serving.identity,
+        lease=kind.policy.lease,
+        budget=kind.policy.budget,
+        resend_for=kind.semantics.resend_for,
+    )
 
 
 class SlowLedger(ModelLedger):
@@ -137,3 +153,23 @@ async def test_a_claim_whose_answer_came_after_its_lease_was_never_used(adapter)
     assert isinstance(following, directive.RetryIn)
     assert await state(ledger) is State.CLEAR
     assert not adapter.called.is_set()
+
+
+class ChangedAdapter(ToyAdapter):
+    """An adapter of a later release, which cannot prepare what an earlier one has sent."""
+
+    def prepare(self, effect):
+        raise InvalidTask("the template wants more than this input has")
+
+
+async def test_bytes_that_were_sent_once_are_used_though_a_later_release_cannot_make_them(adapter):
+    ledger = ModelLedger(lambda: datetime.now(UTC))
+    adapter.semantics = Semantics(idempotent_for=timedelta(hours=1))
+    kind = Kind("toy.fact", adapter.semantics, Policy(), adapter)
+    serving = Serving(ledger, {"toy.fact": kind}, "worker:1")
+    first = await ledger.claim(request_of(serving, kind))
+    await ledger.record(first.lease, DOUBT)
+    changed = ChangedAdapter()
+    changed.answers.set()
+    following = await dispatch(serving, Served(kind, changed), EFFECT, resend=True)
+    assert isinstance(following, directive.Done)

@@ -52,6 +52,15 @@ def test_the_horizon_counts_from_the_last_possible_send_and_holds_the_lag():
     assert policy.conclusive_at(effect, served) == T0 + second(75)
 
 
+@pytest.mark.parametrize("rule", ["release", "retry"])
+def test_what_a_person_let_go_of_may_have_been_done_by_hand_until_then(rule):
+    let_go = Evidence(source="person", rule=rule)
+    effect = row(evidence=let_go, state_since=T0 + second(50), now=T0 + second(59))
+    assert isinstance(policy.judge(effect, ABSENT, kind()), policy.StillOpen)
+    later = row(evidence=let_go, state_since=T0 + second(50), now=T0 + second(60))
+    assert verdict(ABSENT, later).state is State.CLEAR
+
+
 def test_an_empty_lagging_lookup_without_a_key_goes_to_a_person():
     answer = verdict(ABSENT, row(now=T0 + second(100)), kind(lag=second(60)))
     assert (answer.state, answer.error_class) == (State.QUARANTINED, "absent_unprotected")
