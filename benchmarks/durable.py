@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _KIND: Final = "fact.create"
 _DEPLOYMENT: Final = f"""
+sweep_every = 0 # its statements are no task's
+
 [kinds."{_KIND}"]
 adapter = "http"
 
