@@ -54,10 +54,19 @@ def start_bare(folder: Path, temporal: TemporalServer, outside: str) -> Work:
 
 def start_ascertain(folder: Path, temporal: TemporalServer, outside: str, ledger: str) -> Work:
     """A worker of Ascertain that serves the one kind."""
-    deployment = folder / "ascertain.toml"
-    deployment.write_text(_DEPLOYMENT.replace("URL", outside), "utf-8")
-    variables = {**_server(temporal), FILE_VARIABLE: str(deployment), LEDGER_VARIABLE: ledger}
+    variables = {
+        **_server(temporal),
+        FILE_VARIABLE: str(deployment(folder, outside)),
+        LEDGER_VARIABLE: ledger,
+    }
     return Work("ascertain", "benchmarks.ascertain_worker", folder, variables)
+
+
+def deployment(folder: Path, outside: str) -> Path:
+    """Write the deployment file with the one kind."""
+    file = folder / "ascertain.toml"
+    file.write_text(_DEPLOYMENT.replace("URL", outside), "utf-8")
+    return file
 
 
 def bare(client: TemporalClient, work: Work, processes: Mapping[Part, Process]) -> Side:
@@ -74,11 +83,16 @@ def bare(client: TemporalClient, work: Work, processes: Mapping[Part, Process]) 
     return Side(Contender.BARE, do, {**processes, Part.WORKER: work.process}, _events_at(client))
 
 
-def ascertain(
-    client: TemporalClient, work: Work, processes: Mapping[Part, Process], ledger: str
+def submitting(
+    contender: Contender,
+    client: TemporalClient,
+    task_queue: str,
+    processes: Mapping[Part, Process],
+    *,
+    database: str,
 ) -> Side:
     """Ascertain: submit the task, wait for its result."""
-    ours = Client(client)
+    ours = Client(client, task_queue=task_queue)
 
     async def do(task_id: str) -> None:
         await ours.submit(_task(task_id))
@@ -86,8 +100,7 @@ def ascertain(
         if result.outcome is not TaskOutcome.DONE:
             raise CallFailed(f"{task_id} ended {result.outcome}")
 
-    processes = {**processes, Part.WORKER: work.process}
-    return Side(Contender.ASCERTAIN, do, processes, _events_at(client), ledger)
+    return Side(contender, do, processes, _events_at(client), database)
 
 
 def _server(temporal: TemporalServer) -> dict[str, str]:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from benchmarks.side import Side
     from starter.postgres import EmbeddedPostgres
 
-# Server processes tell what they did when they end, and when they have been idle for long.
+# Server processes tell what they did when they end, and else some time later, into another side's count.
 _END_SESSIONS: Final = """
 select pg_terminate_backend(pid, 5000) from pg_stat_activity
-where datname = current_database() and pid <> pg_backend_pid()
+where backend_type = 'client backend' and pid <> pg_backend_pid()
 """
 _SYNCS: Final = """
 select sum(fsyncs)::bigint from pg_stat_io where backend_type = 'client backend' and object = 'wal'

@@ -16,17 +16,20 @@ class Store(StrEnum):
 class Contender(StrEnum):
     """A way to do the job.
 
-    ``ascertain`` inline effect behind a claim · ``bare`` plain Temporal with an ordinary activity · ``call``
-    the HTTP call alone · ``call2`` the call between two commits on PostgreSQL.
+    ``ascertain`` inline effect behind a claim · ``eager`` the same, submitted by the worker's own process ·
+    ``bare`` plain Temporal with an ordinary activity · ``call`` the HTTP call alone · ``call2`` the call
+    between two commits on PostgreSQL.
     """
 
     ASCERTAIN = "ascertain"
+    EAGER = "eager"
     BARE = "bare"
     CALL = "call"
     CALL2 = "call2"
 
 
 FLOOR = frozenset({Contender.CALL, Contender.CALL2})
+OURS = (Contender.ASCERTAIN, Contender.EAGER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class Plan:
     store: Store = Store.MEMORY
     contenders: tuple[Contender, ...] = tuple(Contender)
     rounds: int = 5
-    loads: tuple[Load, ...] = (Load(1, 40), Load(10, 150), Load(100, 300))
+    loads: tuple[Load, ...] = (Load(1, 20), Load(10, 60), Load(100, 120))
     settle_s: float = 0.3
     idle_s: float = 2
 

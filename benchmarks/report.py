@@ -58,7 +58,7 @@ def sheets(result: Mapping[str, Any]) -> Iterator[Sheet]:
 
 def _names(sheet: Sheet) -> int:
     """How many columns, from the left, are words."""
-    return 2 if sheet.heads[1] == "load" else 1
+    return 2 if sheet.heads[1] in {"load", "of"} else 1
 
 
 def _heading(result: Mapping[str, Any]) -> Iterator[str]:
@@ -80,7 +80,7 @@ def _loads(result: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, A
 
 
 def _processor(result: Mapping[str, Any]) -> Sheet:
-    rows = []
+    rows: list[list[str]] = []
     for load, name, found in _loads(result):
         parts = [found["cpu_parts_ms"].get(part) for part in _PARTS]
         cells = [_NONE if part is None else _number(part) for part in parts]
@@ -99,9 +99,9 @@ def _time(result: Mapping[str, Any]) -> Sheet:
 
 
 def _cost(result: Mapping[str, Any]) -> Sheet:
-    rows = []
+    rows: list[list[str]] = []
     for name, side in result["sides"].items():
-        database = side["database"] or {}
+        database: Mapping[str, Any] = side["database"] or {}
         counted = [database.get(key) for key in ("statements", "wal_syncs", "wal_bytes")]
         cells = [_NONE if number is None else _number(number) for number in counted]
         events = side["history_events"]
@@ -124,14 +124,16 @@ def _ratios(result: Mapping[str, Any]) -> Sheet:
 def _aims(result: Mapping[str, Any]) -> Sheet:
     rows = [
         [
+            pair,
             _words(aim["what"]),
             f"{'at least' if aim['at_least'] else 'at most'} {aim['wanted']:g}",
             _number(aim["measured"]),
             "met" if aim["met"] else "missed",
         ]
-        for aim in result["aims"]
+        for pair, aims in result["aims"].items()
+        for aim in aims
     ]
-    return Sheet("Aims: Ascertain over plain Temporal", ["aim", "wanted", "measured", ""], rows)
+    return Sheet("Aims", ["ratio", "of", "wanted", "measured", ""], rows)
 
 
 def _words(name: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from benchmarks import machine, summary
-from benchmarks.plan import Contender
+from benchmarks.plan import OURS, Contender
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from benchmarks.measure import Measured
     from benchmarks.plan import Load, Plan
 
-DIGITS = 4
+_DIGITS: Final = 4
 
 
 def as_json(
@@ -41,11 +41,10 @@ def as_json(
             for side, parts in measured.idle.items()
         },
         "sides": {side: _side(plan, measured, costs, side) for side in plan.contenders},
-        "ratios": _ratios(plan, measured),
-        "aims": [{**asdict(aim), "met": aim.met} for aim in summary.aims(measured, plan.loads)],
+        "ratios": {_pair(ours): _ratios(plan, measured, ours) for ours in _compared(plan)},
+        "aims": {_pair(ours): _aims(plan, measured, ours) for ours in _compared(plan)},
     }
-    rounded: dict[str, Any] = _rounded(found)
-    return rounded
+    return {key: _rounded(value) for key, value in found.items()}
 
 
 def _side(
@@ -64,24 +63,37 @@ def _figures(measured: Measured, side: Contender, load: Load) -> dict[str, Any]:
     return {"tasks": load.tasks, **asdict(summary.figures(batches))}
 
 
-def _ratios(plan: Plan, measured: Measured) -> dict[str, Any]:
-    if not {Contender.ASCERTAIN, Contender.BARE} <= set(plan.contenders):
-        return {}
-    by_load = {}
+def _compared(plan: Plan) -> list[Contender]:
+    """Our sides of the run, if plain Temporal ran too."""
+    if Contender.BARE not in plan.contenders:
+        return []
+    return [side for side in plan.contenders if side in OURS]
+
+
+def _pair(ours: Contender) -> str:
+    return f"{ours} / {Contender.BARE}"
+
+
+def _ratios(plan: Plan, measured: Measured, ours: Contender) -> dict[str, Any]:
+    by_load: dict[str, Any] = {}
     for load in plan.loads:
-        ours = summary.batches_of(measured, Contender.ASCERTAIN, load)
+        batches = summary.batches_of(measured, ours, load)
         theirs = summary.batches_of(measured, Contender.BARE, load)
-        by_load[load.name] = asdict(summary.ratios(ours, theirs))
-    return {"ascertain / bare": by_load}
+        by_load[load.name] = asdict(summary.ratios(batches, theirs))
+    return by_load
+
+
+def _aims(plan: Plan, measured: Measured, ours: Contender) -> list[dict[str, Any]]:
+    return [{**asdict(aim), "met": aim.met} for aim in summary.aims(measured, plan.loads, ours)]
 
 
 def _rounded(value: Any) -> Any:  # noqa: ANN401  # JSON of any shape
-    match value:
-        case float():
-            return float(f"{value:.{DIGITS}g}")
-        case dict():
-            return {str(key): _rounded(inner) for key, inner in value.items()}
-        case list():
-            return [_rounded(inner) for inner in value]
-        case _:
-            return value
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, dict):
+        pairs = cast("dict[object, Any]", value).items()
+        return {str(key): _rounded(inner) for key, inner in pairs}
+    if isinstance(value, list):
+        items: list[Any] = value
+        return [_rounded(inner) for inner in items]
+    return value

@@ -17,10 +17,12 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from ascertain import telemetry
 from ascertain.adapters.wire import Wire
+from ascertain.contracts import names
 from ascertain.ledger.migration import migrate
 from benchmarks import durable, floor
 from benchmarks.answering import AnsweringServer
 from benchmarks.cpu import Part, Process
+from benchmarks.eager import eager
 from benchmarks.plan import FLOOR, Contender, Plan, Store
 from benchmarks.work import Work
 from starter.postgres import EmbeddedPostgres
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from benchmarks.side import Side
     from starter.server import Server
 
-_LEDGER: Final = "ledger"
 _JOBS: Final = "jobs"
 # As many as a worker's ledger has.
 _CONNECTIONS: Final = 8
@@ -106,18 +107,28 @@ async def _side(closing: AsyncExitStack, stack: Stack, contender: Contender) -> 
             stack.temporal.address, namespace=stack.temporal.namespace
         )
         return durable.bare(plain, work, processes)
-    ledger = await stack.postgres.create_database(_LEDGER)
+    return await _ours(closing, stack, contender, processes)
+
+
+async def _ours(
+    closing: AsyncExitStack, stack: Stack, contender: Contender, processes: dict[Part, Process]
+) -> Side:
+    ledger = await stack.postgres.create_database(f"ledger_{contender}")
     await migrate(ledger)
-    work = durable.start_ascertain(stack.folder, stack.temporal, stack.outside.url, ledger)
-    await _ready(closing, work)
     processes[Part.DATABASE] = Process(stack.postgres.pid)
-    ours = await TemporalClient.connect(
+    client = await TemporalClient.connect(
         stack.temporal.address,
         namespace=stack.temporal.namespace,
         data_converter=pydantic_data_converter,
         interceptors=[telemetry.interceptor()],
     )
-    return durable.ascertain(ours, work, processes, ledger)
+    if contender is Contender.EAGER:
+        served = eager(client, stack.folder, stack.outside.url, processes, ledger)
+        return await closing.enter_async_context(served)
+    work = durable.start_ascertain(stack.folder, stack.temporal, stack.outside.url, ledger)
+    await _ready(closing, work)
+    processes[Part.WORKER] = work.process
+    return durable.submitting(contender, client, names.TASK_QUEUE, processes, database=ledger)
 
 
 async def _ready(closing: AsyncExitStack, work: Work) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SIDES = {"ascertain", "bare", "call", "call2"}
+SIDES = {"ascertain", "eager", "bare", "call", "call2"}
 FIGURES = {"tasks", "tasks_per_s", "p50_ms", "p95_ms", "cpu_ms", "cpu_parts_ms"}
 RATIOS = {"tasks_per_s", "p50_ms", "p95_ms", "cpu_ms"}
 TINY = ("--rounds", "1", "--load", "1:2", "--load", "3:6")
@@ -52,6 +52,7 @@ def test_processor_time_is_told_for_each_part_that_a_side_has(measured):
     }
     assert parts == {
         "ascertain": {"client", "worker", "server", "database", "outside"},
+        "eager": {"client", "server", "database", "outside"},
         "bare": {"client", "worker", "server", "outside"},
         "call": {"client", "outside"},
         "call2": {"client", "database", "outside"},
@@ -67,23 +68,27 @@ def test_the_outside_is_left_out_of_what_a_task_costs(measured):
 
 
 def test_histories_and_statements_are_counted(measured):
-    ours, bare = measured["sides"]["ascertain"], measured["sides"]["bare"]
+    sides = measured["sides"]
+    ours, bare = sides["ascertain"], sides["bare"]
     assert (ours["history_events"], bare["history_events"]) == (6, 11)
+    assert sides["eager"]["history_events"] == 6
     assert ours["database"]["statements"] == 2
-    assert measured["sides"]["call2"]["database"]["statements"] == 2
+    assert sides["call2"]["database"]["statements"] == 2
     assert ours["database"]["wal_bytes"] > 0
     assert ours["database"]["wal_syncs"] > 0
     assert bare["database"] is None
 
 
 def test_ratios_and_aims_are_told_with_whether_they_are_met(measured):
-    assert set(measured["ratios"]) == {"ascertain / bare"}
-    for found in measured["ratios"]["ascertain / bare"].values():
-        assert set(found) == RATIOS
-    assert measured["aims"]
-    for aim in measured["aims"]:
-        better = aim["measured"] >= aim["wanted"]
-        assert aim["met"] is (better if aim["at_least"] else aim["measured"] <= aim["wanted"])
+    pairs = {"ascertain / bare", "eager / bare"}
+    assert set(measured["ratios"]) == set(measured["aims"]) == pairs
+    for pair in pairs:
+        for found in measured["ratios"][pair].values():
+            assert set(found) == RATIOS
+        for aim in measured["aims"][pair]:
+            better = aim["measured"] >= aim["wanted"]
+            assert aim["met"] is (better if aim["at_least"] else aim["measured"] <= aim["wanted"])
+        assert len(measured["aims"][pair]) == 7
 
 
 def test_the_machine_is_described_and_never_named(measured):

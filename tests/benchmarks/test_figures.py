@@ -95,7 +95,7 @@ def test_aims_compare_ascertain_with_plain_temporal():
         ),
         events={Contender.ASCERTAIN: 6, Contender.BARE: 12},
     )
-    found = {aim.what: aim for aim in summary.aims(measured, [Load(10, 10)])}
+    found = {aim.what: aim for aim in summary.aims(measured, [Load(10, 10)], Contender.ASCERTAIN)}
     assert {what: aim.measured for what, aim in found.items()} == {
         "history events": 0.5,
         "CPU, in_flight_10": pytest.approx(0.5),
