@@ -33,6 +33,13 @@ AnswerT = TypeVar("AnswerT")
 LEDGER_WITHIN = timedelta(seconds=6)
 LEDGER_WAITS = (0.05, 0.1, 0.2, 0.4, 0.8)
 LEDGER_PAUSE = timedelta(seconds=1)
+OUTCOMES = (
+    outcome.Settled,
+    outcome.Accepted,
+    outcome.Refused,
+    outcome.NotDone,
+    outcome.Unknown,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +88,15 @@ class Attempt:
         limit = self.kind.semantics.max_duration.total_seconds()
         try:
             async with asyncio.timeout(limit):
-                return await self.adapter.perform(call, permit)
+                return _classified(await self.adapter.perform(call, permit))
         except PermitLost as error:
             return _not_permitted(error) if not permit.used else _unclassified(error)
         except TimeoutError:
             return _doubt("answer_lost", f"no answer within {limit:g} s")
-        except Exception as error:  # noqa: BLE001  # whatever an adapter does not classify is doubt
-            return _unclassified(error)
+        except BaseException as error:
+            if is_told_to_stop(error):
+                raise
+            return _unclassified(error)  # whatever an adapter does not classify is doubt
         finally:
             permit.spend()
 
@@ -172,7 +181,22 @@ def _not_permitted(error: PermitLost) -> Outcome:
     return outcome.NotDone(error_class="permit_lost", evidence=evidence)
 
 
-def _unclassified(error: Exception) -> Outcome:
+def is_told_to_stop(error: BaseException) -> bool:
+    """Whether it is for us: a cancellation, or the end of the loop, and not an adapter's own invention."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, GeneratorExit)
+
+
+def _classified(answer: object) -> Outcome:
+    if isinstance(answer, OUTCOMES):
+        return answer
+    what = f"{type(answer).__module__}.{type(answer).__qualname__}"
+    return _doubt("unclassified", f"the adapter gave {what}, which is no outcome")
+
+
+def _unclassified(error: BaseException) -> Outcome:
     """The error's text may hold anything, a secret too: only its type is kept."""
     what = f"{type(error).__module__}.{type(error).__qualname__}"
     return _doubt("unclassified", f"the adapter raised {what}, which says nothing of the outside")

@@ -10,11 +10,13 @@ from opentelemetry import trace
 
 from activities.attempt import Attempt, after_write, persist
 from activities.permit import steady
+from activities.serving import UNSERVED_PAUSE
 from ascertain import keys
 from ascertain.contracts import claim, directive, outcome
 from ascertain.contracts.effect import Evidence, State
 from ascertain.errors import InvalidTask
 from ascertain.policy import AFTER, directive_for, retry_wait
+from ascertain.ports import FROZEN_MAX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from ascertain.contracts.claim import ClaimAnswer, ClaimRequest
     from ascertain.contracts.directive import Directive
     from ascertain.contracts.effect import Effect, EffectRow
-    from ascertain.ports import Kind
+    from ascertain.ports import Adapter, Kind
 
 
 async def dispatch(
@@ -49,11 +51,13 @@ async def dispatch(
         LedgerDown: No claim was answered, so nothing was sent.
     """
     try:
-        frozen = served.adapter.prepare(effect)
-    except InvalidTask as error:
+        frozen = _prepared(served.adapter, effect)
+    except Exception as error:  # noqa: BLE001  # nothing was sent, whatever it is
         case = await serving.ledger.inspect(effect.effect_id)
-        if case is None:
+        if case is None and isinstance(error, InvalidTask):
             return await _refuse_unsent(serving, served.kind, effect, error)
+        if case is None:
+            return _unprepared(served.kind, error)
         frozen = case.row.frozen  # what was sent once counts, not what a later release makes of it
     request = _request(serving, served.kind, effect, frozen, resend=resend)
     asked_at, answer = await _claim(serving, request)
@@ -72,6 +76,24 @@ async def dispatch(
         interruptible=served.kind.queue is not None,
     )
     return await attempt.run()
+
+
+def _prepared(adapter: Adapter, effect: Effect) -> bytes:
+    frozen: object = adapter.prepare(effect)
+    if not isinstance(frozen, bytes):
+        raise TypeError(f"prepare gave {type(frozen).__qualname__}, not bytes")
+    if len(frozen) > FROZEN_MAX_BYTES:
+        raise InvalidTask(
+            f"the request is {len(frozen)} bytes; at most {FROZEN_MAX_BYTES} are kept"
+        )
+    return frozen
+
+
+def _unprepared(kind: Kind, error: Exception) -> Directive:
+    """A fault of the adapter, not of the task: it waits for a release that mends it. Text may be secret."""
+    what = f"{type(error).__module__}.{type(error).__qualname__}"
+    reason = f"the adapter of {kind.name} failed to prepare it with {what}; nothing was sent"
+    return directive.RetryIn(delay=UNSERVED_PAUSE, reason=reason)
 
 
 async def _claim(serving: Serving, request: ClaimRequest) -> tuple[float, ClaimAnswer]:

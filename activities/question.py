@@ -6,6 +6,8 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from activities.attempt import is_told_to_stop
+from ascertain.contracts import finding
 from ascertain.errors import LookupDown
 
 if TYPE_CHECKING:
@@ -14,6 +16,15 @@ if TYPE_CHECKING:
     from ascertain.ports import Call
 
 WITHIN = timedelta(seconds=5)
+FINDINGS = (
+    finding.Found,
+    finding.Refused,
+    finding.Pending,
+    finding.Absent,
+    finding.Several,
+    finding.Differs,
+    finding.Unknowable,
+)
 
 
 async def ask(served: Served, call: Call) -> Finding:
@@ -26,13 +37,19 @@ async def ask(served: Served, call: Call) -> Finding:
     name = served.kind.name
     try:
         async with asyncio.timeout(WITHIN.total_seconds() + 1):
-            return await served.adapter.lookup(call, within=WITHIN)
+            found: object = await served.adapter.lookup(call, within=WITHIN)
     except LookupDown as error:
         raise LookupDown(f"{name} cannot be asked for {call.effect.effect_id}: {error}") from error
     except TimeoutError as error:
         msg = f"{name} did not answer the lookup of {call.effect.effect_id} in time"
         raise LookupDown(msg) from error
-    except Exception as error:
+    except BaseException as error:
+        if is_told_to_stop(error):
+            raise
         what = type(error).__qualname__
         msg = f"the lookup of {call.effect.effect_id} failed in {name} with {what}"
         raise LookupDown(msg) from error
+    if isinstance(found, FINDINGS):
+        return found
+    what = type(found).__qualname__
+    raise LookupDown(f"the lookup of {call.effect.effect_id} in {name} gave {what}, no finding")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ascertain.contracts.semantics import INLINE_MAX, Policy, Semantics
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ascertain.contracts.gate import Gate, GateChange
     from ascertain.contracts.outcome import Outcome
     from ascertain.machine import Move
+
+# Most bytes that the ledger keeps of one request.
+FROZEN_MAX_BYTES: Final = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,8 @@ FAILED_PAUSE = timedelta(seconds=1)
 FAILED_PAUSE_MAX = timedelta(minutes=1)
 # An activity that failed is never repeated by Temporal: what it did is ascertained first.
 ONCE = RetryPolicy(maximum_attempts=1)
+# How an activity's failure arrives: a local activity's own error comes bare, all else is wrapped.
+FAILED = (ActivityError, ApplicationError)
 
 
 class Pursuit:
@@ -52,7 +54,7 @@ class Pursuit:
         self.woken = False
         self._on_directive = on_directive
         self._halt = halt
-        self._failures = 0
+        self._failures: dict[str, int] = {}
         self._asked = False
         self._running: workflow.ActivityHandle[Any] | None = None
 
@@ -128,7 +130,7 @@ class Pursuit:
         """Have a person's command applied where this effect's adapter is."""
         try:
             return await self._activity(names.DECIDE, decision, CommandAnswer)
-        except ActivityError as error:
+        except FAILED as error:
             message = f"not known to be applied, look at the status: {_why(error)}"
             return CommandAnswer(applied=False, message=message, effect_id=self.effect.effect_id)
 
@@ -145,15 +147,15 @@ class Pursuit:
     async def _turn(self, name: str, work: Work) -> Directive:
         try:
             answer = await self._activity(name, work, Answer)
-        except ActivityError as error:
-            self._failures += 1
-            pause = min(FAILED_PAUSE * 2 ** min(self._failures - 1, 10), FAILED_PAUSE_MAX)
+        except FAILED as error:
+            self._failures[name] = failures = self._failures.get(name, 0) + 1
+            pause = min(FAILED_PAUSE * 2 ** min(failures - 1, 10), FAILED_PAUSE_MAX)
             return directive.ReconcileIn(
                 delay=pause,
                 reason=f"{name} ended without an answer: {_why(error)}",
                 unrecorded=work.unrecorded,
             )
-        self._failures = 0
+        self._failures.pop(name, None)
         return answer.directive
 
     async def _activity(
@@ -200,7 +202,7 @@ class Pursuit:
         )
 
 
-def _why(error: ActivityError) -> str:
+def _why(error: ActivityError | ApplicationError) -> str:
     """The cause's own words: the ActivityError itself only says that an activity failed."""
     cause = error.cause
     return f"{type(cause).__name__}: {cause}" if cause is not None else str(error)

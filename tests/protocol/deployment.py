@@ -108,6 +108,10 @@ class Deployment:
         self._environment = environment
         self._workers: list[WorkerProcess] = []
 
+    @property
+    def ledger_url(self) -> str:
+        return self._environment[LEDGER_VARIABLE]
+
     def configure(self, *, without: Collection[str] = ()) -> None:
         """Write the deployment file; workers read it when they start."""
         kinds = {name: kind for name, kind in self.settings["kinds"].items() if name not in without}

@@ -1,0 +1,107 @@
+"""An adapter that breaks its contract costs a question, never a task, a fact or a secret."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import asyncpg
+import pytest
+
+from ascertain.contracts.command import Action, Command
+from ascertain.contracts.effect import Receipt, State
+from ascertain.contracts.task import TaskOutcome
+from ascertain.testing.knob import Drop, SubmitKnobs
+from tests.protocol.deployment import step
+from tests.protocol.odd_adapter import SECRET
+from tests.waiting import wait_until
+
+UNCLASSIFIED = ["raises no Exception", "cancels itself", "exits", "gives nothing"]
+
+
+async def serving(deployment, way):
+    """A worker of a kind that is odd in this way."""
+    deployment.settings["kinds"]["toy.odd"] = {
+        "adapter": "tests.protocol.odd_adapter:create",
+        "options": {"way": way, "url": deployment.outside.url},
+        "policy": {"lease": 1, "retry_base": 0.1, "ask_first": 0.05},
+    }
+    deployment.configure()
+    return await deployment.worker()
+
+
+@pytest.mark.parametrize("way", UNCLASSIFIED)
+async def test_whatever_an_adapter_does_not_classify_is_doubt_and_is_asked_for(deployments, way):
+    deployment = await deployments()
+    worker = await serving(deployment, way)
+    effect = await deployment.submit("odd", step(kind="toy.odd"))
+    result = await deployment.result("odd")
+    assert result.outcome is TaskOutcome.DONE
+    assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
+    assert await deployment.moves(effect) == ["claim", "doubt", "find"]
+    history = await deployment.handle("odd").fetch_history()
+    assert SECRET not in history.to_json() + worker.log.read_text()
+
+
+@pytest.mark.parametrize("way", ["prepare raises", "prepares text"])
+async def test_an_adapter_that_cannot_prepare_keeps_its_task_waiting_and_says_so(deployments, way):
+    deployment = await deployments()
+    worker = await serving(deployment, way)
+    effect = await deployment.submit("odd", step(kind="toy.odd"))
+
+    async def told():
+        shown = (await deployment.status("odd")).open
+        return shown is not None and "failed to prepare" in shown.reason
+
+    await wait_until(told)
+    assert deployment.submits(effect) == 0
+    assert await deployment.ledger.inspect(effect) is None
+    history = await deployment.handle("odd").fetch_history()
+    assert SECRET not in history.to_json() + worker.log.read_text()
+
+
+async def test_a_request_too_large_to_be_kept_is_refused_on_the_record(deployments):
+    deployment = await deployments()
+    await serving(deployment, "prepares too much")
+    effect = await deployment.submit("odd", step(kind="toy.odd"))
+    assert (await deployment.result("odd")).outcome is TaskOutcome.REFUSED
+    assert (await deployment.row(effect)).error_class == "invalid_input"
+    assert deployment.submits(effect) == 0
+
+
+async def test_an_activity_that_fails_ends_no_task(deployments):
+    deployment = await deployments()
+    await deployment.worker()
+    renamed = "alter table ascertain.effects rename to"
+    connection = await asyncpg.connect(deployment.ledger_url)
+    await connection.execute(f"{renamed} mislaid")
+    effect = await deployment.submit("odd", step(kind="toy.asked"))
+
+    async def told():
+        shown = (await deployment.status("odd")).open
+        return shown is not None and "ended without an answer" in shown.reason
+
+    await wait_until(told)
+    await connection.execute("alter table ascertain.mislaid rename to effects")
+    await connection.close()
+    assert (await deployment.result("odd")).outcome is TaskOutcome.DONE
+    assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
+
+
+async def test_a_command_whose_activity_fails_is_answered_and_the_task_goes_on(deployments):
+    deployment = await deployments()
+    await deployment.worker()
+    deployment.meet(SubmitKnobs(reply=Drop(how="reset")))
+    effect = await deployment.submit("odd", step(kind="toy.neither"))
+    row = await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
+    long_ago = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))
+    command = Command(
+        action=Action.CONFIRM,
+        operator="ada",
+        reason="saw it",
+        version=row.version,
+        receipt=Receipt(external_id="seen-1", happened_at=long_ago),
+    )
+    answer = await deployment.takeover("odd", command)
+    assert not answer.applied
+    assert answer.message.startswith("not known to be applied")
+    assert (await deployment.status("odd")).state == "QUARANTINED"
