@@ -79,7 +79,10 @@ async def dispatch(
 
 
 def _prepared(adapter: Adapter, effect: Effect) -> bytes:
-    frozen: object = adapter.prepare(effect)
+    return _keepable(adapter.prepare(effect))
+
+
+def _keepable(frozen: object) -> bytes:
     if not isinstance(frozen, bytes):
         raise TypeError(f"prepare gave {type(frozen).__qualname__}, not bytes")
     if len(frozen) > FROZEN_MAX_BYTES:

@@ -37,7 +37,7 @@ async def ask(served: Served, call: Call) -> Finding:
     name = served.kind.name
     try:
         async with asyncio.timeout(WITHIN.total_seconds() + 1):
-            found: object = await served.adapter.lookup(call, within=WITHIN)
+            return _classified(await served.adapter.lookup(call, within=WITHIN))
     except LookupDown as error:
         raise LookupDown(f"{name} cannot be asked for {call.effect.effect_id}: {error}") from error
     except TimeoutError as error:
@@ -49,7 +49,9 @@ async def ask(served: Served, call: Call) -> Finding:
         what = type(error).__qualname__
         msg = f"the lookup of {call.effect.effect_id} failed in {name} with {what}"
         raise LookupDown(msg) from error
-    if isinstance(found, FINDINGS):
-        return found
-    what = type(found).__qualname__
-    raise LookupDown(f"the lookup of {call.effect.effect_id} in {name} gave {what}, no finding")
+
+
+def _classified(answer: object) -> Finding:
+    if isinstance(answer, FINDINGS):
+        return answer
+    raise LookupDown(f"its lookup gave {type(answer).__qualname__}, which is no finding")
