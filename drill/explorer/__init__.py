@@ -1,0 +1,1 @@
+"""The explorer: every interleaving of the protocol's actors, walked over its pure core and pure ledger."""

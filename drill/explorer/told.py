@@ -1,0 +1,96 @@
+"""What an actor holds in its hands on the way to the ledger, as values that can be compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, assert_never
+
+from ascertain.contracts import outcome
+from ascertain.contracts.claim import Verdict
+from ascertain.contracts.effect import Evidence, State
+from ascertain.ledger.write import RESENT
+from ascertain.policy import says_of_effect
+from drill.explorer.one import one
+from drill.explorer.page import Page, fact_number, receipt_for, row_of
+
+if TYPE_CHECKING:
+    from ascertain.contracts.outcome import Outcome
+
+JOB: Final = "job"
+_ANSWER: Final = Evidence(source="answer", rule="answer")
+
+
+class Came(StrEnum):
+    """What an attempt can come to."""
+
+    SETTLED = "settled"
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    NOT_DONE = "not_done"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """An attempt's outcome; ``proof`` is the number of the fact that its receipt names."""
+
+    came: Came
+    proof: int | None = None
+
+    def outcome(self) -> Outcome:
+        """As the ledger takes it."""
+        match self.came:
+            case Came.SETTLED:
+                return outcome.Settled(receipt=receipt_for(self.proof or 0), evidence=_ANSWER)
+            case Came.ACCEPTED:
+                return outcome.Accepted(job_id=JOB, evidence=_ANSWER)
+            case Came.REFUSED:
+                return outcome.Refused(error_class="refused", evidence=_ANSWER)
+            case Came.NOT_DONE:
+                return outcome.NotDone(error_class="not_done", evidence=_ANSWER)
+            case Came.UNKNOWN:
+                return outcome.Unknown(error_class="unknown", evidence=_ANSWER)
+            case _:
+                assert_never(self.came)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conclusion:
+    """A verdict, without the words that no decision reads."""
+
+    state: State
+    rule: str
+    proof: int | None = None
+    job: bool = False
+    error: str | None = None
+
+    def verdict(self) -> Verdict:
+        """As the ledger takes it."""
+        return Verdict(
+            self.state,
+            Evidence(source="lookup", rule=self.rule),
+            receipt=None if self.proof is None else receipt_for(self.proof),
+            error_class=self.error,
+            job_id=JOB if self.job else None,
+        )
+
+
+def conclusion_of(verdict: Verdict) -> Conclusion:
+    """What of a verdict matters."""
+    proof = None if verdict.receipt is None else fact_number(verdict.receipt)
+    rule, job = verdict.evidence.rule, verdict.job_id is not None
+    return one(Conclusion(verdict.state, rule, proof, job, verdict.error_class))
+
+
+def result(came: Came, proof: int | None = None) -> Result:
+    """The one such result."""
+    return one(Result(came, proof))
+
+
+def of_effect(heard: Result, *, resent: bool) -> Result:
+    """What an attempt's result says of the effect, by the policy's own rule."""
+    rule = RESENT.rule if resent else ""
+    claimed = row_of(Page(State.IN_FLIGHT, tries=1, lease=1, rule=rule))
+    said = Came(says_of_effect(claimed, heard.outcome()).type)
+    return heard if said is heard.came else result(said)

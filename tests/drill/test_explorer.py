@@ -1,0 +1,34 @@
+"""The explorer walks the real core, and notices every rule that is taken away."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CLASSES = ("asked-keyed", "asked", "keyed", "neither")
+FEW = 8_000
+
+
+def explored(*arguments: str) -> dict:
+    """What the explorer says of itself as a command; it ends with 1 if a rule does not hold."""
+    command = [sys.executable, "-m", "drill.explorer", *arguments, "--json"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return json.loads(ended.stdout)
+
+
+@pytest.mark.parametrize("which", CLASSES)
+def test_no_interleaving_within_reach_breaks_a_rule(which):
+    (walked,) = explored("--class", which, "--states", str(FEW))["Every class of outside"]
+    assert walked["story"] is None
+    assert walked["states"] >= FEW
+
+
+def test_each_rule_that_is_taken_away_is_noticed():
+    mutants = explored("--mutants")["Every rule taken away once"]
+    assert len(mutants) > 10
+    assert [mutant["mutant"] for mutant in mutants if mutant["story"] is None] == []
