@@ -285,7 +285,7 @@ class Hands:
         change = self._book.record(page, hand.heard, fresh=hand.holds)
         told = f"records {hand.heard.came}: {change.answer}"
         if change.taken:
-            doubting = changed(hand, heard=result(Came.UNKNOWN))
+            doubting = changed(hand, heard=result(Came.UNKNOWN, error="fact_taken"))
             yield Turn(told, doubting, outside, change, change.broken)
             return
         left = one(Hand(At.LEFTOVER, hand.left, hand.holds)) if hand.left else IDLE

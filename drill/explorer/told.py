@@ -33,10 +33,16 @@ class Came(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """An attempt's outcome; ``proof`` is the number of the fact that its receipt names."""
+    """An attempt's outcome.
+
+    Attributes:
+        proof: The number of the fact that its receipt names.
+        error: Its error class, where a decision reads it.
+    """
 
     came: Came
     proof: int | None = None
+    error: str = ""
 
     def outcome(self) -> Outcome:
         """As the ledger takes it."""
@@ -50,7 +56,7 @@ class Result:
             case Came.NOT_DONE:
                 return outcome.NotDone(error_class="not_done", evidence=_ANSWER)
             case Came.UNKNOWN:
-                return outcome.Unknown(error_class="unknown", evidence=_ANSWER)
+                return outcome.Unknown(error_class=self.error or "unknown", evidence=_ANSWER)
             case _:
                 assert_never(self.came)
 
@@ -83,9 +89,9 @@ def conclusion_of(verdict: Verdict) -> Conclusion:
     return one(Conclusion(verdict.state, rule, proof, job, verdict.error_class))
 
 
-def result(came: Came, proof: int | None = None) -> Result:
+def result(came: Came, proof: int | None = None, error: str = "") -> Result:
     """The one such result."""
-    return one(Result(came, proof))
+    return one(Result(came, proof, error))
 
 
 def of_effect(heard: Result, *, resent: bool) -> Result:
