@@ -112,6 +112,11 @@ def _open_to_be_taken(case: Case) -> Case:
     )
 
 
+def _as_if_nobody_let_go(case: Case) -> Case:
+    evidence = case.row.evidence.model_copy(update={"rule": "earlier"})
+    return replace(case, row=case.row.model_copy(update={"evidence": evidence}))
+
+
 def _only_attempt(case: Case) -> Case:
     return replace(case, row=case.row.model_copy(update={"attempt": 1}))
 
@@ -168,6 +173,7 @@ MUTANTS: Final = (
     _seen("an empty lookup is conclusive at once", "asked", _absent_at_once),
     _seen("the last possible send is taken to be the claim", "asked", _sent_at_the_claim),
     _seen("an earlier attempt's failure is believed", "jobs", _only_attempt),
+    _seen("what a person did by hand is not waited for", "asked", _as_if_nobody_let_go),
     _seen("late receipts are not read", "neither", _without_late),
     _seen("a person denies before the horizon", "asked", _denied_before_the_horizon, PERSON),
     Mutant(

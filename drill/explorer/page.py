@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from ascertain import keys
 from ascertain.contracts.effect import (
     ABSENT_KEYED,
     AuditEvent,
@@ -41,7 +42,7 @@ NOBODY: Final = "an earlier call"
 EFFECT: Final = Effect(
     effect_id="effect", task_id="task", step="step", kind="toy", partition="here", input={}
 )
-FINGERPRINT: Final = "f" * 64
+FINGERPRINT: Final = keys.fingerprint(EFFECT.kind, EFFECT.input)
 ANOTHER: Final = "another-effect"
 # Rules of evidence, and error classes, that some later decision reads.
 _LET_GO: Final = frozenset({Move.RELEASE.value, Move.RETRY.value})

@@ -46,10 +46,10 @@ class Protocol:
         self.setting = setting
         self.truth = setting.truth
         self.book = Book(setting, rules.ledger)
-        self._activities = Activities(setting, rules.seen)
-        self.hands = Hands(setting, self.book, self._activities, rules.working)
-        self.askers = Askers(setting, self.book, self._activities)
-        self.persons = Persons(setting, self.book, self._activities)
+        self.activities = Activities(setting, rules.seen)
+        self.hands = Hands(setting, self.book, self.activities, rules.working)
+        self.askers = Askers(setting, self.book, self.activities)
+        self.persons = Persons(setting, self.book, self.activities)
         self.gather: Callable[..., tuple[Any, ...]] = crowd
         self.nobody = crowd(*[IDLE] * setting.scale.askers)
 
@@ -62,4 +62,4 @@ class Protocol:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        self._activities.close()
+        self.activities.close()
