@@ -58,7 +58,7 @@ class Plan:
     store: Store = Store.MEMORY
     contenders: tuple[Contender, ...] = tuple(Contender)
     rounds: int = 5
-    loads: tuple[Load, ...] = (Load(1, 20), Load(10, 60), Load(100, 120))
+    loads: tuple[Load, ...] = (Load(1, 15), Load(10, 50), Load(100, 100))
     settle_s: float = 0.3
     idle_s: float = 2
 

@@ -42,7 +42,8 @@ def on_terminal(result: Mapping[str, Any]) -> RenderableType:
 
 def as_markdown(result: Mapping[str, Any]) -> str:
     """The result as a page shows it."""
-    blocks = ["\n".join(f"{line}  " for line in _heading(result)).rstrip()]
+    command, *lines = _heading(result)
+    blocks = ["  \n".join((f"`{command}`", *lines))]
     for sheet in sheets(result):
         marks = ["---" if n < _names(sheet) else "--:" for n in range(len(sheet.heads))]
         lines = [f"| {' | '.join(cells)} |" for cells in (sheet.heads, marks, *sheet.rows)]
@@ -63,7 +64,7 @@ def _names(sheet: Sheet) -> int:
 
 def _heading(result: Mapping[str, Any]) -> Iterator[str]:
     machine, versions, load = result["machine"], result["versions"], result["load_average"]
-    yield f"`{result['command']}`"
+    yield str(result["command"])
     yield (
         f"{machine['processor']}, {machine['cores']} cores, {machine['architecture']}, "
         f"{machine['kernel']}, {machine['python']}; "

@@ -94,6 +94,5 @@ def _rounded(value: Any) -> Any:  # noqa: ANN401  # JSON of any shape
         pairs = cast("dict[object, Any]", value).items()
         return {str(key): _rounded(inner) for key, inner in pairs}
     if isinstance(value, list):
-        items: list[Any] = value
-        return [_rounded(inner) for inner in items]
+        return list(map(_rounded, value))  # pyright: ignore[reportUnknownArgumentType]
     return value

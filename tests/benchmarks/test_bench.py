@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import report
+
 ROOT = Path(__file__).parents[2]
 SIDES = {"ascertain", "eager", "bare", "call", "call2"}
 FIGURES = {"tasks", "tasks_per_s", "p50_ms", "p95_ms", "cpu_ms", "cpu_parts_ms"}
@@ -119,3 +121,11 @@ def test_a_load_that_cannot_be_run_is_refused():
     refused = bench("--load", "ten")
     assert refused.returncode == 2
     assert "IN_FLIGHT:TASKS" in refused.stderr
+
+
+def test_the_page_shows_the_committed_results():
+    page = (ROOT / "docs/explanation/performance.md").read_text()
+    results = sorted((ROOT / "benchmarks/results").glob("*.json"))
+    assert results
+    for file in results:
+        assert report.as_markdown(json.loads(file.read_text())) in page
