@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
 from drill.explorer.mutant import MUTANTS, hunt
@@ -92,7 +92,7 @@ def _section(section: Section) -> Iterable[str]:
 
 
 def classes(only: Iterable[str], tell: Callable[[str], None], limit: int | None) -> Section:
-    """Walk classes of outside, each with a person who may also override.
+    """Walk classes of outside.
 
     Args:
         only: Names of classes.
@@ -100,7 +100,7 @@ def classes(only: Iterable[str], tell: Callable[[str], None], limit: int | None)
         limit: Most states of each.
     """
     known = settings()
-    proofs = [_prove(replace(known[name], overrides=True), tell, limit) for name in only]
+    proofs = [_prove(known[name], tell, limit) for name in only]
     rows = [
         (
             proof.name,

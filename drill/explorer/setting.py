@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -101,44 +101,49 @@ def semantics_of(truth: Truth, *, spare: int = 0) -> Semantics:
 
 
 def settings(scale: Scale = SMALL) -> dict[str, Setting]:
-    """Every class of outside, by name."""
+    """Every class of outside, by name; two of them once more with a person who may override."""
     quick, lag = scale.in_flight, scale.lag
-    return {
-        setting.name: setting
-        for setting in (
-            _honest(
-                "asked-keyed",
-                "can be asked, late; honours the key",
-                scale,
-                Truth(quick, lag, scale.long_key),
-            ),
-            _honest(
-                "asked",
-                "can be asked, late; no key; the deployment allows a re-send past the horizon",
-                scale,
-                Truth(quick, lag),
-            ),
-            _honest(
-                "asked-at-once", "can be asked, shows all at once; no key", scale, Truth(quick, 0)
-            ),
-            _honest(
-                "keyed", "honours the key; cannot be asked", scale, Truth(quick, key=scale.key)
-            ),
-            _honest("neither", "no key, cannot be asked", scale, Truth(quick)),
-            _honest(
-                "jobs",
-                "may accept the work and do it later; can be asked, late; no key",
-                scale,
-                Truth(quick, lag, jobs=True),
-            ),
-            _honest(
-                "shared",
-                "its one fact could prove another effect too",
-                scale,
-                Truth(quick, 0, shared=True),
-            ),
-        )
-    }
+    at_once = _honest(
+        "asked-at-once", "can be asked, shows all at once; no key", scale, Truth(quick, 0)
+    )
+    keyed = _honest("keyed", "honours the key; cannot be asked", scale, Truth(quick, key=scale.key))
+    every = (
+        _honest(
+            "asked-keyed",
+            "can be asked, late; honours the key",
+            scale,
+            Truth(quick, lag, scale.long_key),
+        ),
+        _honest(
+            "asked",
+            "can be asked, late; no key; the deployment allows a re-send past the horizon",
+            scale,
+            Truth(quick, lag),
+        ),
+        at_once,
+        keyed,
+        _honest("neither", "no key, cannot be asked", scale, Truth(quick)),
+        _honest(
+            "jobs",
+            "may accept the work and do it later; can be asked, late; no key",
+            scale,
+            Truth(quick, lag, jobs=True),
+        ),
+        _honest(
+            "shared",
+            "its one fact could prove another effect too",
+            scale,
+            Truth(quick, 0, shared=True),
+        ),
+        _insisting("insisting", at_once),
+        _insisting("insisting-keyed", keyed),
+    )
+    return {setting.name: setting for setting in every}
+
+
+def _insisting(name: str, setting: Setting) -> Setting:
+    about = f"as {setting.name}, and the operator may override"
+    return replace(setting, name=name, about=about, overrides=True)
 
 
 def _honest(name: str, about: str, scale: Scale, truth: Truth) -> Setting:
