@@ -13,7 +13,7 @@ from activities.permit import steady
 from activities.serving import UNSERVED_PAUSE
 from ascertain import keys
 from ascertain.contracts import claim, directive, outcome
-from ascertain.contracts.effect import Evidence, State
+from ascertain.contracts.effect import FENCE, Evidence, State
 from ascertain.errors import InvalidTask
 from ascertain.policy import AFTER, directive_for, retry_wait
 from ascertain.ports import FROZEN_MAX_BYTES
@@ -129,11 +129,14 @@ def _request(
 def _was_never_used(answer: ClaimAnswer, request: ClaimRequest) -> TypeGuard[claim.Unresolved]:
     """Whether this very call's own claim was fenced before its answer arrived, so that nothing was sent.
 
-    A claim that asks by re-sending stays in doubt: its effect was so before.
+    A claim that asks by re-sending stays in doubt: its effect was so before. So does an effect that somebody
+    moved after the fence: a person may have taken it over and done it by hand.
     """
     if request.resend or not isinstance(answer, claim.Unresolved):
         return False
-    return answer.row.state is State.UNKNOWN and answer.row.lease_owner == request.owner
+    row = answer.row
+    fenced = row.state is State.UNKNOWN and row.evidence.rule == FENCE
+    return fenced and row.lease_owner == request.owner
 
 
 async def _clear_unsent(serving: Serving, kind: Kind, row: EffectRow) -> Directive:

@@ -82,9 +82,19 @@ def conclusive_at(row: EffectRow, kind: Kind) -> datetime:
 
     Whoever had taken it over may have acted by hand until they let go of it.
     """
-    let_go = row.evidence.rule in {Move.RELEASE, Move.RETRY}
-    last = max(row.lease_until, row.state_since) if let_go else row.lease_until
+    last = max(row.lease_until, row.state_since) if _let_go(row) else row.lease_until
     return last + kind.semantics.in_flight_max + kind.semantics.lag
+
+
+def _let_go(row: EffectRow) -> bool:
+    """Whether a person, who may have acted by hand, was the last to move it."""
+    return row.evidence.rule in {Move.RELEASE, Move.RETRY}
+
+
+def _others_may_have_sent(row: EffectRow) -> bool:
+    """Whether more than one call, a person's by hand among them, may have left for an open effect."""
+    open_yet = row.state in {State.UNKNOWN, State.ACCEPTED}
+    return open_yet and (row.attempt > 1 or _let_go(row))
 
 
 def spread(row: EffectRow) -> float:
@@ -150,11 +160,7 @@ def judge(row: EffectRow, found: Finding, kind: Kind) -> Verdict | StillOpen:
         case finding.Refused():
             if row.state is State.QUARANTINED:
                 return StillOpen(found.error_class, f"the outside says refused: {found.detail}")
-            if (
-                row.state is State.UNKNOWN
-                and row.attempt > 1
-                and row.now < conclusive_at(row, kind)
-            ):
+            if _others_may_have_sent(row) and row.now < conclusive_at(row, kind):
                 return StillOpen(found.error_class, "the refusal may be an earlier attempt's")
             return _seen(
                 State.REFUSED, "found_refused", found.detail, error_class=found.error_class

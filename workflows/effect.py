@@ -81,7 +81,8 @@ class Pursuit:
             case directive.Conflicting(reason=reason):
                 message = f"{self.effect.effect_id}: {reason}"
                 raise ApplicationError(message, type="Conflict", non_retryable=True)
-            case directive.Held() | directive.RetryIn() if self._halt() and self._asked:
+            # Not Held: a question that is asked by re-sending may be held too, and leaves it in doubt.
+            case directive.RetryIn() if self._halt() and self._asked:
                 return self._closed(State.CLEAR, following)
             case _:
                 return None

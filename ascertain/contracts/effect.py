@@ -41,6 +41,8 @@ UNRESOLVED = frozenset(
 
 # The rule of a proof of absence that holds only while the key protects a re-send.
 ABSENT_KEYED = "absent_keyed"
+# The rule under which the ledger puts an open claim whose lease is over in doubt.
+FENCE = "fence"
 
 
 class Receipt(Value):

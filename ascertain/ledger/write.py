@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, assert_never
 
 from ascertain.contracts import outcome as outcomes
-from ascertain.contracts.effect import Evidence, State
+from ascertain.contracts.effect import FENCE, Evidence, State
 from ascertain.machine import ACTOR, TABLE, Actor, Move
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ RESENT: Final = Evidence(
 RENEWED: Final = Evidence(source="rule", rule="renew")
 FENCED: Final = Evidence(
     source="rule",
-    rule="fence",
+    rule=FENCE,
     detail="its attempt's permit ran out before anything was recorded; whether it was sent is unknown",
 )
 LATE_RENEWAL: Final = Evidence(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ascertain import keys
 from ascertain.contracts.effect import (
     ABSENT_KEYED,
+    FENCE,
     AuditEvent,
     Effect,
     EffectRow,
@@ -23,7 +24,7 @@ from ascertain.contracts.effect import (
 )
 from ascertain.contracts.gate import Gate
 from ascertain.ledger.model import Memory
-from ascertain.ledger.write import FENCED, REFUSED_WRITE, RESENT
+from ascertain.ledger.write import REFUSED_WRITE, RESENT
 from ascertain.machine import Move
 from drill.explorer.one import changed, one
 from drill.explorer.setting import TICK, ticks
@@ -46,7 +47,7 @@ FINGERPRINT: Final = keys.fingerprint(EFFECT.kind, EFFECT.input)
 ANOTHER: Final = "another-effect"
 # Rules of evidence, and error classes, that some later decision reads.
 _LET_GO: Final = frozenset({Move.RELEASE.value, Move.RETRY.value})
-_TELLING: Final = _LET_GO | {RESENT.rule, FENCED.rule, ABSENT_KEYED}
+_TELLING: Final = _LET_GO | {RESENT.rule, FENCE, ABSENT_KEYED}
 _TELLING_ERRORS: Final = frozenset({"fact_taken"})
 _SEEN: Final = Evidence(source="rule", rule="earlier")
 

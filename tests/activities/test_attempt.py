@@ -13,6 +13,7 @@ from ascertain.contracts.semantics import Policy, Semantics
 from ascertain.errors import InvalidTask, LedgerDown
 from ascertain.keys import fingerprint
 from ascertain.ledger.model import ModelLedger
+from ascertain.machine import Move
 from ascertain.ports import Kind
 
 EFFECT = Effect(
@@ -152,6 +153,27 @@ async def test_a_claim_whose_answer_came_after_its_lease_was_never_used(adapter)
     following = await dispatch(serving, Served(kind, adapter), EFFECT)
     assert isinstance(following, directive.RetryIn)
     assert await state(ledger) is State.CLEAR
+    assert not adapter.called.is_set()
+
+
+class TakenLedger(ForgetfulLedger):
+    """While its answer is lost, a person takes the effect over and then gives it back."""
+
+    async def claim(self, request):
+        if self.lost:
+            row = (await super().claim(request)).row
+            for move, state in ((Move.TAKE, State.TAKEN_OVER), (Move.RETRY, State.UNKNOWN)):
+                said = claim.Verdict(state, Evidence(source="person", rule=move.value))
+                row = (await self.decide(row.effect_id, row.version, move, said, "alice")).row
+        return await super().claim(request)
+
+
+async def test_a_claim_after_which_a_person_may_have_done_it_by_hand_stays_in_doubt(adapter):
+    ledger = TakenLedger()
+    kind = Kind("toy.fact", adapter.semantics, Policy(), adapter)
+    serving = Serving(ledger, {"toy.fact": kind}, "worker:1")
+    await dispatch(serving, Served(kind, adapter), EFFECT)
+    assert await state(ledger) is State.UNKNOWN
     assert not adapter.called.is_set()
 
 

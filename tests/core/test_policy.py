@@ -101,6 +101,20 @@ def test_a_refusal_that_may_be_an_earlier_attempt_s_waits_for_the_horizon():
     assert verdict(refused, row(attempt=2, now=T0 + HORIZON)).state is State.REFUSED
 
 
+def test_a_refusal_met_after_a_person_let_go_says_nothing_of_what_was_done_by_hand():
+    refused = finding.Refused(error_class="job_failed")
+    let_go = Evidence(source="person", rule="retry")
+    still_open(refused, row(evidence=let_go, now=T0 + second(9)))
+    assert verdict(refused, row(evidence=let_go, now=T0 + HORIZON)).state is State.REFUSED
+
+
+def test_an_earlier_job_that_failed_says_nothing_of_the_one_that_was_accepted_since():
+    refused = finding.Refused(error_class="job_failed")
+    still_open(refused, row(State.ACCEPTED, attempt=2, job_id="job-2", now=T0 + second(9)))
+    only = row(State.ACCEPTED, attempt=1, job_id="job-1", now=T0 + second(9))
+    assert verdict(refused, only).state is State.REFUSED
+
+
 def test_several_facts_are_never_first_one_wins():
     answer = verdict(finding.Several(external_ids=("a", "b")))
     assert answer.state is State.QUARANTINED

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CLASSES = ("asked-keyed", "asked", "keyed", "neither")
-FEW = 8_000
+WALKED_WHOLE = ("asked", "asked-at-once", "keyed", "neither", "jobs", "shared")
+WIDE = ("asked-keyed", "insisting", "insisting-keyed")
+FEW = 50_000
 
 
 def explored(*arguments: str) -> dict:
@@ -21,7 +22,14 @@ def explored(*arguments: str) -> dict:
     return json.loads(ended.stdout)
 
 
-@pytest.mark.parametrize("which", CLASSES)
+@pytest.mark.parametrize("which", WALKED_WHOLE)
+def test_no_interleaving_of_all_breaks_a_rule(which):
+    (walked,) = explored("--class", which)["Every class of outside"]
+    assert walked["story"] is None
+    assert walked["complete"]
+
+
+@pytest.mark.parametrize("which", WIDE)
 def test_no_interleaving_within_reach_breaks_a_rule(which):
     (walked,) = explored("--class", which, "--states", str(FEW))["Every class of outside"]
     assert walked["story"] is None

@@ -15,7 +15,7 @@ from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
 from ascertain.errors import Conflict, InvalidTask
 from ascertain.keys import undo_step
-from ascertain.testing.knob import Answer, Rule, Silence, SubmitKnobs
+from ascertain.testing.knob import Answer, Drop, Rule, Silence, SubmitKnobs
 from drill.points import Point
 from tests.protocol.deployment import step
 from tests.waiting import wait_until
@@ -78,6 +78,32 @@ async def test_a_cancelled_task_ascertains_its_open_effect_and_starts_no_new_ste
     assert rows.pop("a") is State.SETTLED
     expected = {undo_step("a"): State.SETTLED, undo_step("b"): State.SETTLED} if undo else {}
     assert rows == expected
+
+
+async def test_a_cancelled_task_whose_question_is_held_waits_for_the_gate(deployments):
+    deployment = await deployments(policy={"retry_base": 1})
+    await deployment.worker()
+    effect = deployment.effect("held", "b")
+    deployment.keyed.rules.add(
+        Rule(key=effect, times=1, submit=SubmitKnobs(reply=Drop(how="reset")))
+    )
+    asking = {**undoable("b"), "kind": "toy.keyed"}
+    steps = (step("a"), asking, step("c"))
+    await deployment.submit("held", *steps, partition="p", undo_on_cancel=True)
+    await deployment.wait_for_row(effect, lambda row: row.state is State.UNKNOWN)
+    await deployment.gate("p", paused=True)
+    await deployment.client.cancel(deployment.id("held"))
+
+    async def held():
+        return (await deployment.status("held")).state == "HELD"
+
+    await wait_until(held)
+    await deployment.gate("p", paused=False)
+    with pytest.raises(TaskEnded, match="cancelled"):
+        await deployment.result("held")
+    assert (await deployment.row(effect)).state is State.SETTLED
+    assert deployment.facts(effect) == 1
+    assert (await deployment.row(deployment.effect("held", undo_step("b")))).state is State.SETTLED
 
 
 async def test_a_task_cancelled_while_it_waits_to_retry_ends_without_a_fact(deployments):
