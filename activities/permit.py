@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ascertain.contracts.claim import Moved
-from ascertain.errors import PermitLost
+from ascertain.errors import LedgerDown, PermitLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,9 +67,13 @@ class HeldPermit:
         self._until = -math.inf
 
     async def renew(self) -> None:
-        """Lengthen it from now on, if the claim still stands; raise PermitLost otherwise."""
+        """Lengthen it from now on, if the ledger says that the claim still stands; else PermitLost."""
         asked_at = steady()
-        written = await self._ledger.renew(self._lease, self._length)
+        try:
+            written = await self._ledger.renew(self._lease, self._length)
+        except LedgerDown as error:
+            msg = f"{self._lease.effect_id}: the permit could not be renewed; nothing was sent"
+            raise PermitLost(msg) from error
         if self._used or not isinstance(written, Moved):
             msg = f"{self._lease.effect_id}: the claim was fenced; nothing was sent"
             raise PermitLost(msg)

@@ -57,7 +57,8 @@ class Permit(Protocol):
         """Lengthen an unused permit after long work, right before the irreversible I/O.
 
         Raises:
-            PermitLost: The claim was fenced meanwhile. Send nothing; let the error pass.
+            PermitLost: The claim was fenced meanwhile, or the ledger cannot tell. Send nothing; let
+                the error pass.
         """
         ...
 

@@ -98,7 +98,10 @@ def test_the_wheel_says_that_it_is_typed_and_under_which_licence(wheel):
 
 
 def test_the_library_imports_nothing_that_it_does_not_declare():
-    declared_here = {bare(item) for item in project()["project"]["dependencies"]}
+    needed = project()["project"]
+    optional = needed["optional-dependencies"].values()
+    listed = [*needed["dependencies"], *(item for extra in optional for item in extra)]
+    declared_here = {bare(item) for item in listed}
     owners = packages_distributions()
     third_party = imported(ROOT / "ascertain") - set(sys.stdlib_module_names) - {"ascertain"}
     application = {"activities", "drill", "starter", "workers", "workflows"}

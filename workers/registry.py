@@ -68,4 +68,10 @@ def _factory(kind: str, adapter: str) -> AdapterFactory:
     if not found:
         known = ", ".join(sorted(entry.name for entry in entry_points(group=GROUP)))
         raise InvalidSettings(f'kinds."{kind}": no adapter is named {adapter}; there are: {known}')
-    return cast("AdapterFactory", next(iter(found)).load())
+    try:
+        return cast("AdapterFactory", next(iter(found)).load())
+    except ImportError as error:
+        raise InvalidSettings(
+            f'kinds."{kind}": adapter {adapter} needs a package that is not installed ({error}); '
+            f"for a built-in adapter: pip install 'ascertain[{adapter}]'"
+        ) from error
