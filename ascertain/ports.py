@@ -162,6 +162,14 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class Trail:
+    """An effect's row and its whole audit trail as of one moment, so that they fit together."""
+
+    row: EffectRow
+    events: tuple[AuditEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class EffectFilter:
     """Which rows to list; None does not restrict. Newest state first."""
 
@@ -255,6 +263,10 @@ class Ledger(Protocol):
 
     async def audit(self, effect_id: str) -> Sequence[AuditEvent]:
         """The effect's whole audit trail, oldest first."""
+        ...
+
+    async def trails(self, which: EffectFilter, *, after: str = "") -> Sequence[Trail]:
+        """Rows that fit the filter with their trails, by effect_id, beginning behind ``after``."""
         ...
 
     async def set_gate(self, change: GateChange) -> Gate:

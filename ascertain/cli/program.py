@@ -16,7 +16,14 @@ from typing import Annotated, Final
 
 import typer
 
-from ascertain.cli import failure, gate_command, output, setup_command, task_command
+from ascertain.cli import (
+    failure,
+    gate_command,
+    output,
+    setup_command,
+    snapshot_command,
+    task_command,
+)
 
 NAME: Final = "ascertain"
 APPLICATION: Final = ("workers.command", "starter.command", "drill.command")
@@ -33,7 +40,7 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback(invoke_without_command=True)(_root)
-    for commands in (task_command, gate_command, setup_command):
+    for commands in (task_command, gate_command, snapshot_command, setup_command):
         commands.register(app)
     for module in APPLICATION:
         if _exists(module):

@@ -20,7 +20,7 @@ from ascertain.ledger.audit import chained
 from ascertain.ledger.decision import answer, judge
 from ascertain.ledger.twin import Told
 from ascertain.machine import Move
-from ascertain.ports import Case, EffectFilter
+from ascertain.ports import Case, EffectFilter, Trail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -163,6 +163,17 @@ class ModelLedger:
     async def audit(self, effect_id: str) -> Sequence[AuditEvent]:
         """See ``ports.Ledger.audit``."""
         return self._memory.trails.get(effect_id, ())
+
+    async def trails(self, which: EffectFilter, *, after: str = "") -> Sequence[Trail]:
+        """See ``ports.Ledger.trails``."""
+        now = self._clock()
+        known = self._memory.rows.values()
+        fitting = [row for row in known if row.effect_id > after and twin.fits(row, which)]
+        fitting.sort(key=lambda row: row.effect_id)
+        return [
+            Trail(twin.read(row, now), self._memory.trails.get(row.effect_id, ()))
+            for row in fitting[: which.limit]
+        ]
 
     async def set_gate(self, change: GateChange) -> Gate:
         """See ``ports.Ledger.set_gate``."""

@@ -16,7 +16,7 @@ from ascertain.ledger.decision import Judgement, answer, endless
 from ascertain.ledger.session import Session
 from ascertain.ledger.statement import statement
 from ascertain.machine import Move
-from ascertain.ports import Case
+from ascertain.ports import Case, Trail
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +42,8 @@ _ONE_EFFECT: Final = statement("one_effect")
 _OPEN_EFFECTS: Final = statement("open_effects")
 _TASK_EFFECTS: Final = statement("task_effects")
 _ALL_EFFECTS: Final = statement("all_effects")
+_OPEN_TRAILS: Final = statement("open_trails")
+_ALL_TRAILS: Final = statement("all_trails")
 _PROVED_BY: Final = statement("proved_by")
 _LIVE_IN_STEP: Final = statement("live_in_step")
 _AUDIT: Final = statement("audit")
@@ -166,7 +168,7 @@ class PostgresLedger:
         found = await self._session.fetch(_INSPECT, effect_id)
         if not found:
             return None
-        return Case(rows.effect_row(found[0]), rows.late_receipts(found[0]["late"]))
+        return Case(rows.effect_row(found[0]), rows.audit_events(found[0]["late"]))
 
     async def effects(self, which: EffectFilter) -> Sequence[EffectRow]:
         """See ``ports.Ledger.effects``."""
@@ -183,6 +185,21 @@ class PostgresLedger:
     async def audit(self, effect_id: str) -> Sequence[AuditEvent]:
         """See ``ports.Ledger.audit``."""
         return [rows.audit_event(record) for record in await self._session.fetch(_AUDIT, effect_id)]
+
+    async def trails(self, which: EffectFilter, *, after: str = "") -> Sequence[Trail]:
+        """See ``ports.Ledger.trails``."""
+        is_open = which.states is not None and not which.states & TERMINAL
+        states = None if which.states is None else [state.value for state in which.states]
+        found = await self._session.fetch(
+            _OPEN_TRAILS if is_open else _ALL_TRAILS,
+            states,
+            which.partition,
+            which.kind,
+            which.task_id,
+            which.limit,
+            after,
+        )
+        return [Trail(rows.effect_row(each), rows.audit_events(each["trail"])) for each in found]
 
     async def set_gate(self, change: GateChange) -> Gate:
         """See ``ports.Ledger.set_gate``."""

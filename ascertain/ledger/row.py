@@ -44,7 +44,7 @@ def audit_event(record: asyncpg.Record) -> AuditEvent:
     return AuditEvent.model_validate(values)
 
 
-def late_receipts(text: str | None) -> tuple[AuditEvent, ...]:
+def audit_events(text: str | None) -> tuple[AuditEvent, ...]:
     """The events of an aggregated JSON array; none where there is no array."""
     return tuple(_EVENTS.validate_json(text)) if text is not None else ()
 

@@ -41,7 +41,7 @@ The error's `code` in `--json` output is finer than the exit code: {codes}.
 def command_line() -> str:
     """``cli.md``."""
     group: Any = typer.main.get_command(build())
-    return "\n".join([ABOUT, *(_command(name, group.commands[name]) for name in group.commands)])
+    return "\n".join([ABOUT, *_commands(group)])
 
 
 def exit_codes() -> str:
@@ -54,7 +54,8 @@ def exit_codes() -> str:
 def all_errors() -> set[type[Any]]:
     """Every error of ours."""
     import ascertain.client
-    import ascertain.ledger.audit  # noqa: F401 - they define errors of their own
+    import ascertain.ledger.audit
+    import ascertain.snapshot.archive  # noqa: F401 - they define errors of their own
     from ascertain.errors import AscertainError
 
     found: set[type[Any]] = set()
@@ -65,6 +66,15 @@ def all_errors() -> set[type[Any]]:
         if error.__module__.startswith("ascertain."):
             found.add(error)
     return found
+
+
+def _commands(group: Any, of: str = "") -> list[str]:
+    """The parts of a group: its commands, and those of the groups in it under both names."""
+    parts: list[str] = []
+    for name, command in group.commands.items():
+        inner = hasattr(command, "commands")
+        parts += _commands(command, f"{name} ") if inner else [_command(of + name, command)]
+    return parts
 
 
 def _command(name: str, command: Any) -> str:

@@ -69,3 +69,53 @@ where e.kind = $1 and e.external_id = $2 and e.state = 'SETTLED'
 select e.fingerprint
 from ascertain.effects as e
 where e.task_id = $1 and e.step = $2 and e.state <> 'SUPERSEDED' and e.effect_id <> $3
+
+-- name: open_trails
+-- Effects in some of the open states with their trails, by effect_id behind a given one. One statement, so
+-- that row and trail are of one moment.
+select e.*, ascertain.clock() as now,
+    (
+        select jsonb_agg(jsonb_build_object(
+            'effect_id', a.effect_id, 'seq', a.seq, 'move', a.move, 'actor', a.actor,
+            'from_state', a.from_state, 'to_state', a.to_state, 'version', a.version,
+            'lease_version', a.lease_version, 'attempt', a.attempt, 'evidence', a.evidence,
+            'receipt', a.receipt, 'at', a.at, 'hash', encode(a.hash, 'hex')) order by a.seq)
+        from ascertain.audit_events as a
+        where a.effect_id = e.effect_id
+    ) as trail
+from (
+    select * from ascertain.effects
+    where state not in ('SETTLED', 'REFUSED', 'ABANDONED', 'SUPERSEDED')
+        and state = any ($1::text[])
+        and ($2::text is null or partition = $2)
+        and ($3::text is null or kind = $3)
+        and ($4::text is null or task_id = $4)
+        and effect_id > $6
+    order by effect_id
+    limit $5
+) as e
+order by e.effect_id
+
+-- name: all_trails
+-- Effects in any state with their trails, by effect_id behind a given one; all pages read the table once.
+select e.*, ascertain.clock() as now,
+    (
+        select jsonb_agg(jsonb_build_object(
+            'effect_id', a.effect_id, 'seq', a.seq, 'move', a.move, 'actor', a.actor,
+            'from_state', a.from_state, 'to_state', a.to_state, 'version', a.version,
+            'lease_version', a.lease_version, 'attempt', a.attempt, 'evidence', a.evidence,
+            'receipt', a.receipt, 'at', a.at, 'hash', encode(a.hash, 'hex')) order by a.seq)
+        from ascertain.audit_events as a
+        where a.effect_id = e.effect_id
+    ) as trail
+from (
+    select * from ascertain.effects
+    where ($1::text[] is null or state = any ($1))
+        and ($2::text is null or partition = $2)
+        and ($3::text is null or kind = $3)
+        and ($4::text is null or task_id = $4)
+        and effect_id > $6
+    order by effect_id
+    limit $5
+) as e
+order by e.effect_id

@@ -1,0 +1,1 @@
+"""One archive of everything that recovery could change, taken before it changes."""

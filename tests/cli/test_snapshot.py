@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import json
+
+from tests.cli.test_tasks import quarantined
+
+
+async def test_a_snapshot_is_created_verified_and_shown(deployed, tmp_path):
+    task_id = await quarantined(deployed, partition="snap")
+    file = tmp_path / "snap.zip"
+    made = await deployed.cli("snapshot", "create", str(file), "--partition", "snap", "--json")
+    assert made.document["counts"]["effects"] == 1
+    said = await deployed.cli("snapshot", "verify", str(file))
+    assert "is what was written: 1 tasks, 1 effects" in said.out
+    shown = await deployed.cli("snapshot", "show", str(file))
+    assert "of everything in partition snap" in shown.out
+    assert "QUARANTINED" in shown.out
+    again = (await deployed.cli("snapshot", "show", str(file), "--json")).document
+    assert again["content"] == made.document["content"]
+    assert again["effects"][0]["state"] == "QUARANTINED"
+    assert task_id not in json.dumps(again)
+
+
+async def test_a_snapshot_needs_no_server_to_be_checked_and_a_damaged_one_is_told(cli, tmp_path):
+    file = tmp_path / "damaged.zip"
+    file.write_bytes(b"PK\x03\x04 and so on")
+    answer = await cli("snapshot", "verify", str(file), code=8)
+    assert "is no whole archive" in answer.sentence
+    missing = await cli("snapshot", "show", str(tmp_path / "nowhere.zip"), code=2)
+    assert "there is no file" in missing.sentence
