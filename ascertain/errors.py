@@ -11,6 +11,7 @@
     ├── Unavailable           a part cannot be reached now; retried with back-off
     │   ├── LedgerDown
     │   ├── LookupDown
+    │   ├── OutboxDown
     │   └── TemporalDown
     ├── SetupError            the deployment is wrong; retrying will not help
     │   ├── InvalidSettings
@@ -83,17 +84,30 @@ class NotFound(AscertainError):
 
 
 class Unavailable(AscertainError):
-    """A part cannot be reached now. Asked again later, slower."""
+    """A part cannot be reached now. Asked again later, slower.
+
+    Attributes:
+        part: What cannot be reached, in a word for messages.
+    """
 
     code = "unavailable"
     exit_code = 6
     retried = True
+    part: ClassVar[str] = "part"
 
 
 class LedgerDown(Unavailable):
     """The ledger did not answer: whatever was written may or may not be committed."""
 
     code = "ledger_down"
+    part = "ledger"
+
+
+class OutboxDown(Unavailable):
+    """The database with a service's outbox did not answer."""
+
+    code = "outbox_down"
+    part = "outbox"
 
 
 class LookupDown(Unavailable):

@@ -17,7 +17,7 @@ from ascertain.cli import option, output
 if TYPE_CHECKING:
     from ascertain.cli.stack import Stack
 
-_MORE: Final = ("starter.demo.command",)
+_MORE: Final = ("starter.relay_command", "starter.demo.command")
 
 
 def register(app: typer.Typer) -> None:

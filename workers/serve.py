@@ -53,7 +53,7 @@ async def serve(
         InvalidSettings: The deployment file does not fit the adapters.
     """
     telemetry.install()
-    stop = _stop_on_signals()
+    stop = stop_on_signals()
     kinds = build_kinds(settings, ProcessSecrets(), role.queues)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(_close_adapters, kinds)
@@ -75,7 +75,8 @@ async def serve(
         log.info("draining: no new work, what is in hand is finished")
 
 
-def _stop_on_signals() -> asyncio.Event:
+def stop_on_signals() -> asyncio.Event:
+    """An event that SIGTERM or SIGINT sets."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -9,23 +9,27 @@ from ascertain.ledger import migration
 from ascertain.ledger.session import place as address
 
 
-async def migrate(config: Path | None, *, check: bool, pre: bool, as_json: bool) -> None:
-    """Migrate the ledger, or only look.
+async def migrate(
+    config: Path | None, *, check: bool, pre: bool, outbox: str | None = None, as_json: bool
+) -> None:
+    """Migrate the ledger, or a service's outbox, or only look.
 
     Raises:
         WrongSchema: With ``check``: it must be migrated. Else: an applied file was edited.
         LedgerDown: Nobody answers there.
         InvalidSettings: No ledger is named, or its address or account is wrong.
     """
-    url = place.find(config).settings.ledger_url
+    which = migration.Schema.LEDGER if outbox is None else migration.Schema.SERVICE
+    part = "ledger" if outbox is None else "outbox"
+    url = outbox or place.find(config).settings.ledger_url
     if check:
-        await migration.check(url)
+        await migration.check(url, which)
         applied: list[str] = []
     else:
         kinds = {migration.Kind.PRE} if pre else set(migration.Kind)
-        applied = await migration.migrate(url, kinds)
+        applied = await migration.migrate(url, kinds, which)
     if as_json:
-        output.document({"ledger": address(url), "applied": list(applied)})
+        output.document({part: address(url), "applied": list(applied)})
         return
     output.lines(f"applied {name}" for name in applied)
-    output.line(f"The ledger at {address(url)} has the schema of this release.")
+    output.line(f"The {part} at {address(url)} has the schema of this release.")

@@ -32,13 +32,19 @@ def migrate(
     pre: Annotated[
         bool, typer.Option("--pre", help="Only what the previous release still works with.")
     ] = False,
+    outbox: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Not the ledger: the outbox and inbox in this service's database."
+        ),
+    ] = None,
     config: option.Config = None,
     as_json: option.Json = False,
 ) -> None:
     """Bring the ledger's schema up to this release. Two at once are safe."""
     from ascertain.cli import schema
 
-    asyncio.run(schema.migrate(config, check=check, pre=pre, as_json=as_json))
+    asyncio.run(schema.migrate(config, check=check, pre=pre, outbox=outbox, as_json=as_json))
 
 
 def version(*, as_json: option.Json = False) -> None:

@@ -26,11 +26,24 @@ if TYPE_CHECKING:
 _FILE: Final = re.compile(r"(\d{4})_(pre|post)_\w+\.sql")
 
 
+class Schema(StrEnum):
+    """Whose tables: the ledger's, or those in a service's own database. Both may stand in one."""
+
+    LEDGER = "ledger"
+    SERVICE = "service"
+
+
 class Kind(StrEnum):
     """When a file may run: before or after a release rolls out."""
 
     PRE = "pre"
     POST = "post"
+
+
+_COMMAND: Final = {
+    Schema.LEDGER: "ascertain migrate",
+    Schema.SERVICE: "ascertain migrate --outbox URL",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +61,14 @@ class Migration:
 
 
 @cache
-def migrations() -> tuple[Migration, ...]:
+def migrations(schema: Schema = Schema.LEDGER) -> tuple[Migration, ...]:
     """Every migration of this release, in order.
 
     Raises:
         ValueError: A file's name is not ``0001_pre_words.sql``, or a number stands twice.
     """
     found: list[Migration] = []
-    for file in sorted(resources.files("ascertain.ledger.migrations").iterdir(), key=str):
+    for file in sorted(resources.files(f"ascertain.{schema}.migrations").iterdir(), key=str):
         if not file.name.endswith(".sql"):
             continue
         name = _FILE.fullmatch(file.name)
@@ -67,12 +80,15 @@ def migrations() -> tuple[Migration, ...]:
     return tuple(found)
 
 
-async def migrate(url: str, kinds: Collection[Kind] = frozenset(Kind)) -> list[str]:
-    """Bring the ledger's schema up to this release.
+async def migrate(
+    url: str, kinds: Collection[Kind] = frozenset(Kind), schema: Schema = Schema.LEDGER
+) -> list[str]:
+    """Bring a schema up to this release.
 
     Args:
         url: ``postgresql://...``, of an account that may create a schema.
         kinds: ``PRE`` alone before a release rolls out; everything once the old one is gone.
+        schema: Whose tables stand there.
 
     Returns:
         The names of the files that were applied now, in order.
@@ -87,13 +103,15 @@ async def migrate(url: str, kinds: Collection[Kind] = frozenset(Kind)) -> list[s
         # Held until the connection ends; a second migrator waits here and finds nothing left to do.
         await connection.execute(statement("lock_migrations"))
         await connection.execute(statement("create_migrations"))
-        applied = _applied(await connection.fetch(statement("applied_migrations")))
-        todo = _pending(migrations(), applied, kinds)
+        applied = _applied(await connection.fetch(statement("applied_migrations")), schema)
+        todo = _pending(migrations(schema), applied, kinds)
         for migration in todo:
             async with connection.transaction():
                 await connection.execute(migration.text)
                 await connection.execute(
-                    statement("record_migration"), migration.name, migration.sha256
+                    statement("record_migration"),
+                    _prefix(schema) + migration.name,
+                    migration.sha256,
                 )
         return [migration.name for migration in todo]
     except FAULTS as error:
@@ -102,11 +120,12 @@ async def migrate(url: str, kinds: Collection[Kind] = frozenset(Kind)) -> list[s
         connection.terminate()
 
 
-async def check(ledger: str | Session) -> None:
+async def check(ledger: str | Session, schema: Schema = Schema.LEDGER) -> None:
     """See that the schema is one that this release can work on.
 
     Args:
         ledger: Its address, or a session on it.
+        schema: Whose tables stand there.
 
     Raises:
         WrongSchema: It is older, newer, or not what this release's files say; says what mends it.
@@ -116,22 +135,35 @@ async def check(ledger: str | Session) -> None:
     if isinstance(ledger, str):
         session = await Session.open(ledger, connections=1, timeout_s=10, command_timeout_s=10)
         try:
-            await check(session)
+            await check(session, schema)
         finally:
             await session.aclose()
         return
     try:
-        applied = _applied(await ledger.fetch(statement("applied_migrations")))
+        applied = _applied(await ledger.fetch(statement("applied_migrations")), schema)
     except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError) as error:
-        raise WrongSchema("the ledger has no schema yet: run `ascertain migrate`") from error
-    _check(migrations(), applied)
+        raise WrongSchema(f"the {schema} has no schema yet: run `{_COMMAND[schema]}`") from error
+    _check(migrations(schema), applied, schema)
 
 
-def _applied(records: Sequence[asyncpg.Record]) -> dict[str, str]:
-    return {record["name"]: record["sha256"] for record in records}
+def _prefix(schema: Schema) -> str:
+    return "" if schema is Schema.LEDGER else f"{schema}/"
 
 
-def _check(known: Sequence[Migration], applied: Mapping[str, str]) -> None:
+def _applied(records: Sequence[asyncpg.Record], schema: Schema) -> dict[str, str]:
+    """What was applied of this schema: the other one may stand in the same database."""
+    named = {str(record["name"]): str(record["sha256"]) for record in records}
+    prefix = _prefix(schema)
+    return {
+        name.removeprefix(prefix): sha256
+        for name, sha256 in named.items()
+        if name.startswith(prefix) and "/" not in name.removeprefix(prefix)
+    }
+
+
+def _check(
+    known: Sequence[Migration], applied: Mapping[str, str], schema: Schema = Schema.LEDGER
+) -> None:
     """Judge what was applied. Pending ``post`` files and unknown ``pre`` ones belong to a roll-out."""
     _refuse_edited(known, applied)
     missing = [
@@ -141,14 +173,14 @@ def _check(known: Sequence[Migration], applied: Mapping[str, str]) -> None:
     ]
     if missing:
         raise WrongSchema(
-            f"the ledger's schema is older than this release ({', '.join(missing)} not applied): "
-            "run `ascertain migrate`"
+            f"the {schema}'s schema is older than this release ({', '.join(missing)} not applied): "
+            f"run `{_COMMAND[schema]}`"
         )
     names = {migration.name for migration in known}
     foreign = [name for name in applied if name not in names and f"_{Kind.POST}_" in name]
     if foreign:
         raise WrongSchema(
-            f"the ledger's schema is newer than this release ({', '.join(foreign)} was applied): "
+            f"the {schema}'s schema is newer than this release ({', '.join(foreign)} was applied): "
             "install the release that it belongs to"
         )
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
-from ascertain.errors import InvalidSettings, LedgerDown
+from ascertain.errors import InvalidSettings, LedgerDown, Unavailable
 from ascertain.ledger.statement import statement
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ def place(url: str) -> str:
     return f"{host}:{port or 5432}{parts.path}"
 
 
-async def connect(url: str, *, timeout_s: float = 10) -> asyncpg.Connection[asyncpg.Record]:
+async def connect(
+    url: str, *, timeout_s: float = 10, down: type[Unavailable] = LedgerDown
+) -> asyncpg.Connection[asyncpg.Record]:
     """One connection outside of any pool, for migrations.
 
     Raises:
@@ -77,17 +79,24 @@ async def connect(url: str, *, timeout_s: float = 10) -> asyncpg.Connection[asyn
     try:
         return await asyncpg.connect(url, timeout=timeout_s, server_settings=_SETTINGS)
     except _MISFITS as error:
-        raise InvalidSettings(f"the ledger at {where} does not let us in: {error}") from error
+        raise InvalidSettings(f"the {down.part} at {where} does not let us in: {error}") from error
     except (asyncpg.ClientConfigurationError, ValueError):
         raise _unreadable() from None
     except FAULTS as error:
-        raise no_answer(where, error) from error
+        raise no_answer(where, error, down) from error
 
 
 class Session:
     """A pool that runs one statement at a time per connection, and says LedgerDown if none answers."""
 
-    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], where: str, patience_s: float) -> None:
+    def __init__(
+        self,
+        pool: asyncpg.Pool[asyncpg.Record],
+        where: str,
+        patience_s: float,
+        down: type[Unavailable] = LedgerDown,
+    ) -> None:
+        self._down = down
         self._pool = pool
         self._where = where
         self._patience_s = patience_s
@@ -95,7 +104,13 @@ class Session:
 
     @classmethod
     async def open(
-        cls, url: str, *, connections: int, timeout_s: float, command_timeout_s: float
+        cls,
+        url: str,
+        *,
+        connections: int,
+        timeout_s: float,
+        command_timeout_s: float,
+        down: type[Unavailable] = LedgerDown,
     ) -> Self:
         """Connect once, so that a wrong address shows now.
 
@@ -104,6 +119,7 @@ class Session:
             connections: Most connections at a time.
             timeout_s: For a new connection, and to wait for a free one.
             command_timeout_s: For one statement.
+            down: What it is called when nobody answers.
 
         Raises:
             LedgerDown: Nobody answers there.
@@ -126,18 +142,20 @@ class Session:
                 reset=_leave_as_is,
             )
         except _MISFITS as error:
-            raise InvalidSettings(f"the ledger at {where} does not let us in: {error}") from error
+            raise InvalidSettings(
+                f"the {down.part} at {where} does not let us in: {error}"
+            ) from error
         except (asyncpg.ClientConfigurationError, ValueError):
             raise _unreadable() from None
         except FAULTS as error:
-            raise no_answer(where, error) from error
-        return cls(pool, where, timeout_s)
+            raise no_answer(where, error, down) from error
+        return cls(pool, where, timeout_s, down)
 
     async def fetch(self, text: str, *values: Any) -> Sequence[asyncpg.Record]:  # noqa: ANN401  # asyncpg's
         """Run one statement in a transaction of its own.
 
         Raises:
-            LedgerDown: No answer came, or the server cannot work now.
+            LedgerDown: (or what it is called) No answer came, or the server cannot work now.
         """
         try:
             async with asyncio.timeout(self._patience_s):
@@ -148,7 +166,7 @@ class Session:
                 self._release_later(connection)
                 raise
         except FAULTS as error:
-            raise no_answer(self._where, error) from error
+            raise no_answer(self._where, error, self._down) from error
         await self._release(connection)
         return found
 
@@ -180,15 +198,15 @@ async def _leave_as_is(_: asyncpg.Connection[asyncpg.Record]) -> None:
     """No statement leaves anything behind, so the pool's reset would be a round trip for nothing."""
 
 
-def no_answer(where: str, error: Exception) -> LedgerDown:
+def no_answer(where: str, error: Exception, down: type[Unavailable] = LedgerDown) -> Unavailable:
     """The one error that every fault of the connection becomes."""
     said = str(error).strip().partition("\n")[0]
     what = f"{type(error).__name__}: {said}" if said else type(error).__name__
-    return LedgerDown(f"the ledger at {where} does not answer ({what}); tried again by itself")
+    return down(f"the {down.part} at {where} does not answer ({what}); tried again by itself")
 
 
 def _unreadable() -> InvalidSettings:
     return InvalidSettings(
-        "the ledger's address cannot be read: it must look like "
+        "the database's address cannot be read: it must look like "
         "postgresql://account:password@host:5432/database, with special characters percent-encoded"
     )

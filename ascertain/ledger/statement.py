@@ -1,4 +1,4 @@
-"""The ledger's SQL: named statements in ``sql/*.sql``, read once, so that no SQL stands in Python."""
+"""Named statements in ``sql/*.sql``, read once, so that no SQL stands in Python."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+LEDGER: Final = "ascertain.ledger.sql"
+SERVICE: Final = "ascertain.service.sql"
+
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 
 @cache
-def statements() -> Mapping[str, str]:
-    """Every named statement: name to text.
+def statements(package: str = LEDGER) -> Mapping[str, str]:
+    """Every named statement of one database: name to text.
 
     Raises:
         ValueError: Two statements have one name.
     """
     found: dict[str, str] = {}
-    for file in sorted(
-        resources.files("ascertain.ledger.sql").iterdir(), key=lambda file: file.name
-    ):
+    for file in sorted(resources.files(package).iterdir(), key=lambda file: file.name):
         if not file.name.endswith(".sql"):
             continue
         _, *parts = _NAME.split(file.read_text("utf-8"))
@@ -34,10 +35,10 @@ def statements() -> Mapping[str, str]:
     return found
 
 
-def statement(name: str) -> str:
+def statement(name: str, package: str = LEDGER) -> str:
     """The text of one statement.
 
     Raises:
         KeyError: There is none of that name.
     """
-    return statements()[name]
+    return statements(package)[name]

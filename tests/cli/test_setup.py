@@ -126,7 +126,7 @@ async def test_a_newer_schema_is_refused_in_one_sentence(deployed, bare):
 
 async def test_a_ledger_address_that_cannot_be_read_is_told_without_showing_it(cli):
     answer = await cli("migrate", code=7, ASCERTAIN_LEDGER_URL="postgres//u:hunter2@h/x")
-    assert "the ledger's address cannot be read" in answer.sentence
+    assert "the database's address cannot be read" in answer.sentence
     assert "hunter2" not in answer.err
 
 

@@ -75,7 +75,7 @@ async def test_a_failed_migration_leaves_nothing_behind(
     text = f"create table ascertain.x (); {fails}"
     broken = Migration("0002_pre_broken.sql", Kind.PRE, text)
     known = (*migrations(), broken)
-    monkeypatch.setattr(migration, "migrations", lambda: known)
+    monkeypatch.setattr(migration, "migrations", lambda *_: known)
     with pytest.raises((asyncpg.DivisionByZeroError, asyncpg.UniqueViolationError)):
         await migrate(empty)
     connection = await asyncpg.connect(empty)

@@ -1,0 +1,1 @@
+"""Forward-only migrations of a service's tables."""

@@ -1,0 +1,113 @@
+"""Relays that are really killed: each task is started once, and none is forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from starter.relay import Pace, Relay
+from tests.edges.struck_relay import POINTS
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+async def relays(service, temporal):
+    """Starts relays as processes; none outlives the test."""
+    running = []
+
+    async def start(point: str = "", batch: int = 10) -> asyncio.subprocess.Process:
+        environment = {
+            "ASCERTAIN_OUTBOX_URL": service.url,
+            "TASK_QUEUE": service.name,
+            "TEMPORAL_ADDRESS": temporal.address,
+            "TEMPORAL_NAMESPACE": temporal.namespace,
+            "POINT": point,
+            "BATCH": str(batch),
+        }
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.edges.struck_relay"),
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def put(service, many):
+    await service.connection.executemany(
+        "insert into ascertain.outbox_entries (task_id, content) values ($1, $2)",
+        [(str(n), _json(service.task(str(n)))) for n in range(many)],
+    )
+
+
+def _json(task):
+    import json
+
+    return json.dumps(task)
+
+
+async def all_started(service, queue, many):
+    lag = await queue.lag()
+    return lag.waiting == 0 and await queue.count_started() == many
+
+
+@pytest.mark.parametrize("point", POINTS)
+async def test_killed_at_every_point_it_starts_each_task_once(point, service, queue, relays):
+    await put(service, 6)
+    await service.put_raw("poison", {"no": "task"})
+    process = await relays(point)
+    assert await asyncio.wait_for(process.wait(), 40) == -signal.SIGKILL
+    # What it had in hand is free after its lease; nobody else has been there.
+    relay = Relay(queue, service.client, Pace())
+
+    async def done():
+        await relay.drain()
+        return await all_started(service, queue, 6)
+
+    await wait_until(done, what="the rest of the tasks")
+    assert len(await queue.aside(10)) == 1
+    runs = {entry["run_id"] for entry in await service.entries()} - {None}
+    assert len(runs) == 6
+    await wait_until(lambda: _named(service, 6), what="the tasks in Temporal")
+
+
+async def _named(service, many):
+    return await service.started() == {str(n) for n in range(many)}
+
+
+async def test_two_relays_that_are_killed_again_and_again_start_every_task_once(
+    service, queue, relays
+):
+    many, kills = 200, 4
+    await put(service, many)
+    two = [await relays(batch=10) for _ in range(2)]
+    for number in range(kills):
+        started = await queue.count_started()
+
+        async def further(before=started):
+            return await queue.count_started() > before
+
+        await wait_until(further, what="a relay that gets on")
+        two[number % 2].kill()
+        await two[number % 2].wait()
+        two[number % 2] = await relays(batch=10)
+    await wait_until(lambda: all_started(service, queue, many), 60, what="every task")
+    entries = await service.entries()
+    assert len({entry["run_id"] for entry in entries}) == many
+    assert max(entry["takes"] for entry in entries) > 1  # a kill did hit entries in hand
+    await wait_until(lambda: _named(service, many), what="the tasks in Temporal")
