@@ -18,7 +18,7 @@ from ascertain.errors import InvalidSettings
 from ascertain.snapshot import archive, check
 from ascertain.snapshot.archive import BrokenSnapshot, Reader
 from ascertain.snapshot.taking import take
-from ascertain.testing.knob import Drop, Rule, SubmitKnobs
+from ascertain.testing.knob import Drop, SubmitKnobs
 from tests.protocol.deployment import step
 from tests.waiting import wait_until
 from workers.worker import sandbox
@@ -156,7 +156,7 @@ async def test_a_rewritten_trail_is_found_although_its_digests_were_made_anew(de
             writer.add(name, content)
         changed = {"files": writer.files, "content": archive.content_digest(writer.files)}
         writer.close(reader.manifest.model_copy(update=changed))
-    with pytest.raises(BrokenSnapshot, match="audit trail .* is broken at event 2"):
+    with pytest.raises(BrokenSnapshot, match=r"audit trail .* is broken at event 2"):
         check.verify(forged, on_progress=quiet)
 
 
