@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-from activities.permit import HeldPermit
+from activities.permit import HeldPermit, steady
 from ascertain.contracts import directive, outcome
 from ascertain.contracts.claim import Moved, Stale, Taken
 from ascertain.contracts.effect import Evidence
@@ -31,6 +31,7 @@ AnswerT = TypeVar("AnswerT")
 # How long a worker goes on asking the ledger before Temporal's history carries what it knows. An
 # inline attempt asks up to three times as long, and calls, within its activity's own time-out.
 LEDGER_WITHIN = timedelta(seconds=6)
+LEDGER_TRY = timedelta(seconds=3)
 LEDGER_WAITS = (0.05, 0.1, 0.2, 0.4, 0.8)
 LEDGER_PAUSE = timedelta(seconds=1)
 OUTCOMES = (
@@ -68,14 +69,6 @@ class Attempt:
         return await self._call_and_record()
 
     async def _call_and_record(self) -> Directive:
-        try:
-            came_to = await self._call()
-        except asyncio.CancelledError:
-            await _to_its_end(self._record(_cancelled()))
-            raise
-        return await _to_its_end(self._record(says_of_effect(self.granted.row, came_to)))
-
-    async def _call(self) -> Outcome:
         permit = HeldPermit(
             self.ledger,
             self.granted.lease,
@@ -83,6 +76,14 @@ class Attempt:
             length=self.kind.policy.lease,
             on_progress=self.on_progress,
         )
+        try:
+            came_to = await self._call(permit)
+        except asyncio.CancelledError:
+            await _to_its_end(self._record(_interrupted(permit)))
+            raise
+        return await _to_its_end(self._record(came_to))
+
+    async def _call(self, permit: HeldPermit) -> Outcome:
         row = self.granted.row
         call = Call(self.effect, row.frozen, row.attempt, row.job_id)
         limit = self.kind.semantics.max_duration.total_seconds()
@@ -90,8 +91,10 @@ class Attempt:
             async with asyncio.timeout(limit):
                 return _classified(await self.adapter.perform(call, permit))
         except PermitLost as error:
-            return _not_permitted(error) if not permit.used else _unclassified(error)
+            return _unclassified(error) if permit.used else _unsent("permit_lost", str(error))
         except TimeoutError:
+            if not permit.used:
+                return _unsent("never_left", f"its call had not left within {limit:g} s")
             return _doubt("answer_lost", f"no answer within {limit:g} s")
         except BaseException as error:
             if is_told_to_stop(error):
@@ -102,6 +105,7 @@ class Attempt:
 
     async def _record(self, came_to: Outcome) -> Directive:
         lease = self.granted.lease
+        came_to = says_of_effect(self.granted.row, came_to)
         retry_in = _retry_in(came_to, self.granted, self.kind)
         try:
             written = await persist(lambda: self.ledger.record(lease, came_to, retry_in=retry_in))
@@ -117,6 +121,7 @@ class Attempt:
                     attempt=lease.attempt,
                     owner=lease.owner,
                     outcome=came_to,
+                    retry_in=retry_in,
                 ),
             )
         return after_write(written, self.kind)
@@ -139,21 +144,31 @@ async def persist(write: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
     """Repeat a guarded statement while the ledger does not answer, for a few seconds in all.
 
     A repeat is safe: it meets its own lease. A ledger that hangs counts as one that is down, so that
-    there is time left to give the outcome to Temporal's history.
+    there is time left to give the outcome to Temporal's history. No single try counts for more than
+    ``LEDGER_TRY``: a worker that was frozen in one tries again when it thaws, for a late receipt is a fact.
 
     Raises:
         LedgerDown: It did not answer within ``LEDGER_WITHIN``.
     """
+    left = LEDGER_WITHIN.total_seconds()
+    for wait in LEDGER_WAITS:
+        begun = steady()
+        try:
+            return await _tried(write)
+        except LedgerDown:
+            left -= min(steady() - begun, LEDGER_TRY.total_seconds())
+            if left <= 0:
+                raise
+            await asyncio.sleep(wait)
+    return await _tried(write)
+
+
+async def _tried(write: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
     try:
-        async with asyncio.timeout(LEDGER_WITHIN.total_seconds()):
-            for wait in LEDGER_WAITS:
-                try:
-                    return await write()
-                except LedgerDown:
-                    await asyncio.sleep(wait)
+        async with asyncio.timeout(LEDGER_TRY.total_seconds()):
             return await write()
     except TimeoutError as error:
-        within = f"{LEDGER_WITHIN.total_seconds():g} s"
+        within = f"{LEDGER_TRY.total_seconds():g} s"
         raise LedgerDown(f"the ledger did not answer within {within}; it is asked later") from error
 
 
@@ -176,9 +191,10 @@ def _retry_in(came_to: Outcome, granted: Granted, kind: Kind) -> timedelta | Non
     return max(retry_wait(granted.row, kind), came_to.retry_after or timedelta(0))
 
 
-def _not_permitted(error: PermitLost) -> Outcome:
-    evidence = Evidence(source="phase", rule="permit_lost", detail=str(error))
-    return outcome.NotDone(error_class="permit_lost", evidence=evidence)
+def _unsent(rule: str, why: str) -> Outcome:
+    """Its permit was never used and is spent, so nothing was sent and nothing will be."""
+    evidence = Evidence(source="phase", rule=rule, detail=why)
+    return outcome.NotDone(error_class=rule, evidence=evidence)
 
 
 def is_told_to_stop(error: BaseException) -> bool:
@@ -202,7 +218,9 @@ def _unclassified(error: BaseException) -> Outcome:
     return _doubt("unclassified", f"the adapter raised {what}, which says nothing of the outside")
 
 
-def _cancelled() -> Outcome:
+def _interrupted(permit: HeldPermit) -> Outcome:
+    if not permit.used:
+        return _unsent("never_left", "the attempt was cancelled before its call left")
     return _doubt("interrupted", "the attempt was cancelled while it may have been outside")
 
 

@@ -6,7 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from ascertain.contracts.claim import Moved
+from ascertain.contracts.claim import Moved, Paused
 from ascertain.errors import LedgerDown, PermitLost
 
 if TYPE_CHECKING:
@@ -67,14 +67,18 @@ class HeldPermit:
         self._until = -math.inf
 
     async def renew(self) -> None:
-        """Lengthen it from now on, if the ledger says that the claim still stands; else PermitLost."""
+        """Lengthen it from now on, if the claim stands and may dispatch yet; raise PermitLost otherwise."""
         asked_at = steady()
         try:
-            written = await self._ledger.renew(self._lease, self._length)
+            answer = await self._ledger.renew(self._lease, self._length)
         except LedgerDown as error:
             msg = f"{self._lease.effect_id}: the permit could not be renewed; nothing was sent"
             raise PermitLost(msg) from error
-        if self._used or not isinstance(written, Moved):
+        if isinstance(answer, Paused):
+            self.spend()
+            why = f"paused by {answer.by}: {answer.reason}"
+            raise PermitLost(f"{self._lease.effect_id}: {why}; nothing was sent")
+        if self._used or not isinstance(answer, Moved):
             msg = f"{self._lease.effect_id}: the claim was fenced; nothing was sent"
             raise PermitLost(msg)
         self._until = asked_at + self._length.total_seconds()

@@ -68,7 +68,7 @@ class Reconcile:
         held = work.unrecorded
         if held is not None:
             lease = Lease(work.effect.effect_id, held.owner, held.lease_version, held.attempt)
-            await self._serving.ledger.record(lease, held.outcome)
+            await self._serving.ledger.record(lease, held.outcome, retry_in=held.retry_in)
 
     async def _step(self, served: Served, effect: Effect, case: Case) -> Directive | None:
         """One look at the effect; None when somebody moved it under our hands."""

@@ -274,8 +274,9 @@ def directive_for(row: EffectRow, kind: Kind, *, slower: bool = False, why: str 
         case State.REFUSED | State.ABANDONED | State.SUPERSEDED:
             return directive.Refused(state=row.state, reason=reason, standing=standing)
         case State.CLEAR:
-            due = max((row.retry_at or row.now) - row.now, NO_WAIT)
-            return directive.RetryIn(delay=due, reason=reason, standing=standing)
+            due = (row.retry_at or row.now) - row.now
+            wait = due + AFTER if due > NO_WAIT else NO_WAIT
+            return directive.RetryIn(delay=wait, reason=reason, standing=standing)
         case State.IN_FLIGHT:
             left = max(row.lease_until - row.now, NO_WAIT) + AFTER
             return directive.ReconcileIn(delay=left, reason=reason, standing=standing)

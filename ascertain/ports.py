@@ -13,7 +13,14 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from ascertain.contracts.claim import ClaimAnswer, ClaimRequest, Lease, Verdict, Written
+    from ascertain.contracts.claim import (
+        ClaimAnswer,
+        ClaimRequest,
+        Lease,
+        Paused,
+        Verdict,
+        Written,
+    )
     from ascertain.contracts.effect import AuditEvent, Effect, EffectRow, Evidence, State
     from ascertain.contracts.finding import Finding
     from ascertain.contracts.gate import Gate, GateChange
@@ -57,8 +64,8 @@ class Permit(Protocol):
         """Lengthen an unused permit after long work, right before the irreversible I/O.
 
         Raises:
-            PermitLost: The claim was fenced meanwhile, or the ledger cannot tell. Send nothing; let
-                the error pass.
+            PermitLost: The claim was fenced meanwhile, its partition is paused, or the ledger cannot
+                tell. Send nothing; let the error pass.
         """
         ...
 
@@ -218,13 +225,16 @@ class Ledger(Protocol):
         -> fenced (UNKNOWN, lease_version + 1) and Unresolved; a closed gate -> Paused, nothing stored;
         UNKNOWN with ``resend`` -> Granted (lease_version + 1, attempt + 1) if the whole lease lies before
         ``resend_until`` and the budget allows, QUARANTINED and Unresolved if the budget does not; CLEAR
-        with a late receipt in the audit trail -> Unresolved; CLEAR or no row -> Granted, or QUARANTINED
-        and Unresolved when the budget is used up; all else -> Unresolved.
+        before its ``retry_at``, or with a late receipt in the audit trail -> Unresolved; CLEAR or no row
+        -> Granted, or QUARANTINED and Unresolved when the budget is used up; all else -> Unresolved.
         """
         ...
 
-    async def renew(self, lease: Lease, extend: timedelta) -> Written:
-        """Move ``lease_until`` of an open claim to now plus ``extend`` (owner, by lease_version)."""
+    async def renew(self, lease: Lease, extend: timedelta) -> Written | Paused:
+        """Move ``lease_until`` of an open claim to now plus ``extend`` (owner, by lease_version).
+
+        Dispatch is still to come, so a closed gate stops it as it stops a claim; nothing is stored then.
+        """
         ...
 
     async def record(
@@ -233,7 +243,8 @@ class Ledger(Protocol):
         """Write what the attempt came to: settle, accept, refuse, clear or doubt, by its type.
 
         Applied only while the effect is IN_FLIGHT under ``lease.lease_version``. Otherwise nothing
-        changes and what was known is kept as a ``refused_write`` in the audit trail. ``doubt`` ends the
+        changes and what was known is kept as a ``refused_write`` in the audit trail; a repeat of what this
+        lease has recorded is Moved, and is not kept twice. ``doubt`` ends the
         lease now, for its owner says that the permit is used. ``retry_in`` sets ``retry_at`` of a CLEAR
         one. All but ``accept`` may commit asynchronously.
         """

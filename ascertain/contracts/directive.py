@@ -35,12 +35,17 @@ class Standing(Value):
 
 
 class Unrecorded(Value):
-    """An attempt's outcome that the ledger could not take; Temporal's history carries it."""
+    """An attempt's outcome that the ledger could not take; Temporal's history carries it.
+
+    Attributes:
+        retry_in: How long after it is recorded the next attempt has to wait, if it was not done.
+    """
 
     lease_version: int
     attempt: int
     owner: str
     outcome: Outcome
+    retry_in: timedelta | None = None
 
 
 class _Directive(Value):

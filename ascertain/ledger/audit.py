@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from ascertain.contracts.effect import AuditEvent, EffectRow
+    from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence, Receipt
 
 
 class BrokenChain(AscertainError):
@@ -82,7 +82,6 @@ def chained(previous: str, event: AuditEvent) -> str:
 
 def event_text(event: AuditEvent) -> str:
     """What is hashed of an event: a ``jsonb`` array's text, with the time in UTC to the microsecond."""
-    receipt = event.receipt
     return jsonb_text(
         [
             event.effect_id,
@@ -94,11 +93,20 @@ def event_text(event: AuditEvent) -> str:
             event.version,
             event.lease_version,
             event.attempt,
-            event.evidence.model_dump(mode="json", exclude_defaults=True),
-            None if receipt is None else receipt.model_dump(mode="json", exclude_defaults=True),
+            _stored(event.evidence),
+            _stored(event.receipt),
             _instant(event.at),
         ]
     )
+
+
+def same(one: Evidence | Receipt | None, other: Evidence | Receipt | None) -> bool:
+    """Whether the ledger keeps the same text of both."""
+    return jsonb_text(_stored(one)) == jsonb_text(_stored(other))
+
+
+def _stored(value: Evidence | Receipt | None) -> JsonValue:
+    return None if value is None else value.model_dump(mode="json", exclude_defaults=True)
 
 
 def jsonb_text(value: JsonValue) -> str:

@@ -79,7 +79,8 @@ def _wish(row: EffectRow | None, request: ClaimRequest, now: datetime, *, late: 
         case State.UNKNOWN:
             return _asks_by_sending(row, request, now)
         case State.CLEAR:
-            free = not late and not _rests_on_a_dead_key(row, request, now)
+            due = row.retry_at is None or row.retry_at <= now
+            free = due and not late and not _rests_on_a_dead_key(row, request, now)
             return Judgement.CLAIM if free else Judgement.UNRESOLVED
         case State.ACCEPTED | State.QUARANTINED:
             return Judgement.UNRESOLVED
@@ -113,8 +114,7 @@ def answer(
 ) -> ClaimAnswer:
     """The answer that a judgement gives: from the row after it, or the gate that ``PAUSED`` names."""
     if judgement is Judgement.PAUSED:
-        gate = _present(closed, judgement)
-        return claim.Paused(gate.partition, gate.since, gate.by, gate.reason)
+        return paused(_present(closed, judgement))
     row = _present(row, judgement)
     match judgement:
         case Judgement.CLAIM | Judgement.RESEND | Judgement.AGAIN:
@@ -134,6 +134,11 @@ def answer(
             return claim.TakenOver(_present(row.taken_by, judgement), row)
         case _:
             assert_never(judgement)
+
+
+def paused(gate: Gate) -> claim.Paused:
+    """What a closed gate answers to whoever wants to dispatch."""
+    return claim.Paused(gate.partition, gate.since, gate.by, gate.reason)
 
 
 def endless(promise: timedelta | None) -> bool:

@@ -17,7 +17,7 @@ from ascertain.contracts.gate import Gate
 from ascertain.errors import NotFound
 from ascertain.ledger import twin, write as writes
 from ascertain.ledger.audit import chained
-from ascertain.ledger.decision import answer, judge
+from ascertain.ledger.decision import answer, judge, paused
 from ascertain.ledger.twin import Told
 from ascertain.machine import Move
 from ascertain.ports import Case, EffectFilter, Trail
@@ -26,7 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from ascertain.contracts.claim import ClaimAnswer, ClaimRequest, Lease, Verdict, Written
+    from ascertain.contracts.claim import (
+        ClaimAnswer,
+        ClaimRequest,
+        Lease,
+        Paused,
+        Verdict,
+        Written,
+    )
     from ascertain.contracts.effect import Effect
     from ascertain.contracts.gate import GateChange
     from ascertain.contracts.outcome import Outcome
@@ -100,7 +107,7 @@ class ModelLedger:
             row = after
         return answer(judgement, row and twin.read(row, now), closed, request)
 
-    async def renew(self, lease: Lease, extend: timedelta) -> Written:
+    async def renew(self, lease: Lease, extend: timedelta) -> Written | Paused:
         """See ``ports.Ledger.renew``."""
         now = self._clock()
         row = self._memory.rows.get(lease.effect_id)
@@ -108,6 +115,9 @@ class ModelLedger:
             return Stale(None)
         if not twin.renewable(row, lease, extend, now):
             return self._refuse(row, lease, writes.json_of(writes.LATE_RENEWAL), None, now)
+        closed = self._closed_gate(row.partition)
+        if closed is not None:
+            return paused(closed)
         after = twin.renewed(row, extend, now)
         self._keep(row, after, Told(Move.RENEW, lease.owner, writes.RENEWED))
         return Moved(after)
@@ -122,6 +132,8 @@ class ModelLedger:
             return Stale(None)
         write = writes.of_outcome(outcome, retry_in)
         if row.state is not State.IN_FLIGHT or row.lease_version != lease.lease_version:
+            if any(twin.repeats(told, lease, write) for told in self._memory.trails[row.effect_id]):
+                return Moved(twin.read(row, now))
             return self._refuse(row, lease, writes.late(outcome), write.receipt, now)
         return self._write(row, write, lease.owner, now)
 

@@ -12,7 +12,7 @@ from ascertain.contracts.claim import Conflict, Moved, Stale, Taken
 from ascertain.contracts.effect import TERMINAL
 from ascertain.errors import LedgerDown, NotFound
 from ascertain.ledger import migration, row as rows, write as writes
-from ascertain.ledger.decision import Judgement, answer, endless
+from ascertain.ledger.decision import Judgement, answer, endless, paused
 from ascertain.ledger.session import Session
 from ascertain.ledger.statement import statement
 from ascertain.machine import Move
@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
-    from ascertain.contracts.claim import ClaimAnswer, ClaimRequest, Lease, Verdict, Written
+    from ascertain.contracts.claim import (
+        ClaimAnswer,
+        ClaimRequest,
+        Lease,
+        Paused,
+        Verdict,
+        Written,
+    )
     from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence
     from ascertain.contracts.gate import Gate, GateChange
     from ascertain.contracts.outcome import Outcome
@@ -108,7 +115,7 @@ class PostgresLedger:
                 return answer(judgement, rows.effect_row(record), None, request)
         raise _restless(request.effect.effect_id)
 
-    async def renew(self, lease: Lease, extend: timedelta) -> Written:
+    async def renew(self, lease: Lease, extend: timedelta) -> Written | Paused:
         """See ``ports.Ledger.renew``."""
         found = await self._session.fetch(
             _RENEW,
@@ -120,6 +127,8 @@ class PostgresLedger:
             _RENEWED,
             _LATE_RENEWAL,
         )
+        if found and found[0]["gate_partition"] is not None:
+            return paused(rows.closed_gate(found[0]))
         return _written(found)
 
     async def record(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence, Receipt, State
 from ascertain.ledger import write as writes
+from ascertain.ledger.audit import same
 from ascertain.ledger.decision import FOREVER, Judgement, endless
 from ascertain.machine import Move, next_state
 
@@ -161,6 +162,18 @@ def event(before: EffectRow | None, after: EffectRow, told: Told, at: datetime) 
 def receipt_of(text: str | None) -> Receipt | None:
     """A receipt as it comes back from its JSON."""
     return None if text is None else Receipt.model_validate_json(text)
+
+
+def repeats(told: AuditEvent, lease: Lease, write: Write) -> bool:
+    """Whether the event is this very write of this lease, by the text that the database has of it."""
+    if (told.move, told.actor) != (write.move, lease.owner):
+        return False
+    evidence, receipt = Evidence.model_validate_json(write.evidence), receipt_of(write.receipt)
+    return (
+        told.lease_version == lease.lease_version
+        and same(told.evidence, evidence)
+        and same(told.receipt, receipt)
+    )
 
 
 def fits(row: EffectRow, which: EffectFilter) -> bool:

@@ -111,10 +111,10 @@ class Book:
         lease, outcome = _lease(fresh=fresh), heard.outcome()
         return self._asked(write, lambda ledger: ledger.record(lease, outcome))
 
-    def _renew(self, page: Page, *, fresh: bool) -> Change:
-        before = memory_of(page)
+    def _renew(self, page: Page, *, shut: bool, fresh: bool) -> Change:
+        before = memory_of(page, shut=shut)
         lease, length = _lease(fresh=fresh), self._setting.policy.lease
-        write = self._write(before, stale=not fresh)
+        write = self._write(before, shut=shut, stale=not fresh)
         return self._asked(write, lambda ledger: ledger.renew(lease, length))
 
     def _fence(self, page: Page, *, fresh: bool) -> Change:
@@ -189,7 +189,7 @@ class Book:
         for came in Came:
             recorded = self.record(page, result(came, 0), fresh=False)
             yield f"the owner of an old lease records {came}", recorded
-        yield "the owner of an old lease renews it", self.renew(page, fresh=False)
+        yield "the owner of an old lease renews it", self.renew(page, shut=False, fresh=False)
         yield "somebody fences an old version", self.fence(page, fresh=False)
         for move, leads in TABLE.items():
             for state in sorted(set(leads.values())):

@@ -16,7 +16,14 @@ from drill.explorer.page import ANOTHER, EFFECT
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from ascertain.contracts.claim import ClaimAnswer, ClaimRequest, Lease, Verdict, Written
+    from ascertain.contracts.claim import (
+        ClaimAnswer,
+        ClaimRequest,
+        Lease,
+        Paused,
+        Verdict,
+        Written,
+    )
     from ascertain.contracts.effect import EffectRow
     from ascertain.contracts.outcome import Outcome
 
@@ -161,6 +168,15 @@ class GateIgnored(_Broken):
     async def claim(self, request: ClaimRequest) -> ClaimAnswer:
         self.restore(replace(self.snapshot(), gates={}))
         return await super().claim(request)
+
+
+class GateIgnoredByRenewal(_Broken):
+    """A renewal does not look at the gate."""
+
+    @override
+    async def renew(self, lease: Lease, extend: timedelta) -> Written | Paused:
+        self.restore(replace(self.snapshot(), gates={}))
+        return await super().renew(lease, extend)
 
 
 class BudgetIgnored(_Broken):

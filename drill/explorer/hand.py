@@ -157,7 +157,7 @@ class Hands:
             case At.CLEARING:
                 return tuple(self._clear(page, hand, outside))
             case At.GRANTED:
-                return tuple(self._at_the_wire(page, hand, outside))
+                return tuple(self._at_the_wire(page, hand, outside, shut=shut))
             case At.CHECKED | At.LEFTOVER:
                 return tuple(self._last_line(page, hand, outside))
             case At.SENT:
@@ -211,14 +211,18 @@ class Hands:
         yield from self._claim(page, hand, outside, shut=shut)
         yield Turn("dies", IDLE, outside)
 
-    def _at_the_wire(self, page: Page, hand: Hand, outside: Outside) -> Iterator[Turn]:
+    def _at_the_wire(
+        self, page: Page, hand: Hand, outside: Outside, *, shut: bool
+    ) -> Iterator[Turn]:
         if hand.left > 0:
             yield self._leave(page, hand, outside, eve=False)
         yield self._hears(hand, outside, Came.NOT_DONE, "its call never leaves")
-        yield self._hears(hand, outside, Came.UNKNOWN, "is interrupted before its call leaves")
+        yield self._hears(
+            hand, outside, Came.UNKNOWN, "fails before its call leaves, nobody knows how"
+        )
         yield Turn("dies before its call leaves", IDLE, outside)
         if self._setting.renews:
-            change = self._book.renew(page, fresh=hand.holds)
+            change = self._book.renew(page, shut=shut, fresh=hand.holds)
             if change.applied:
                 renewed = changed(hand, left=self._setting.scale.lease)
                 yield Turn("renews its permit", renewed, outside, change, change.broken)

@@ -156,6 +156,7 @@ MUTANTS: Final = (
     _ledger("a conclusion is taken whatever its version", "asked", broken.ConvergeIgnoresVersion),
     _ledger("anybody decides on what is taken over", "neither", broken.DecideIgnoresOwner),
     _ledger("the gate is not read by the claim", "neither", broken.GateIgnored),
+    _ledger("the gate is not read by a renewal", "neither", broken.GateIgnoredByRenewal),
     _ledger("the budget is not read by the claim", "neither", broken.BudgetIgnored),
     _ledger("a late receipt is thrown away", "neither", broken.LateReceiptsForgotten),
     _ledger("one fact may prove two effects", "shared", broken.FactsShared),

@@ -64,7 +64,12 @@ def broken_by(write: Write) -> str | None:
         return _of_refused(write)
     if write.stale:
         return "a write that was to change nothing changed the row"
-    return _of_numbers(was, now) or _of_states(was, now, write) or _of_grant(was, now, write)
+    return (
+        _of_numbers(was, now)
+        or _of_states(was, now, write)
+        or _of_grant(was, now, write)
+        or _of_renewal(was, now, write)
+    )
 
 
 def _of_proof(now: EffectRow, write: Write) -> str | None:
@@ -119,4 +124,11 @@ def _of_grant(was: EffectRow | None, now: EffectRow, write: Write) -> str | None
         return "a claim was granted beyond the budget"
     if write.late and was is not None and was.state is State.CLEAR:
         return "a claim was granted though the ledger holds a receipt"
+    return None
+
+
+def _of_renewal(was: EffectRow | None, now: EffectRow, write: Write) -> str | None:
+    longer = was is not None and now.lease_until > was.lease_until
+    if longer and now.state is State.IN_FLIGHT and write.shut:
+        return "a permit was renewed while the gate is closed"
     return None

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from temporalio.testing import ActivityEnvironment
 
 from activities.dispatch import dispatch
+from activities.reconcile import Reconcile
 from activities.serving import Served, Serving
 from ascertain.contracts import claim, directive, outcome
 from ascertain.contracts.effect import Effect, Evidence, Receipt, State
-from ascertain.contracts.semantics import Policy, Semantics
+from ascertain.contracts.gate import GateChange
+from ascertain.contracts.semantics import LookupBy, Policy, Semantics
+from ascertain.contracts.work import Work
 from ascertain.errors import InvalidTask, LedgerDown
 from ascertain.keys import fingerprint
 from ascertain.ledger.model import ModelLedger
@@ -195,3 +200,105 @@ async def test_bytes_that_were_sent_once_are_used_though_a_later_release_cannot_
     changed.answers.set()
     following = await dispatch(serving, Served(kind, changed), EFFECT, resend=True)
     assert isinstance(following, directive.Done)
+
+
+class WorkingAdapter(ToyAdapter):
+    """An adapter that works long before it sends, and asks for its permit right there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.working = asyncio.Event()
+        self.sent = False
+
+    async def perform(self, call, permit):
+        self.working.set()
+        await self.answers.wait()
+        await permit.renew()
+        permit.check()
+        self.sent = True
+        return SETTLED
+
+
+def working(ledger, adapter, *, semantics=Semantics(), policy=Policy()):  # noqa: B008  # frozen values
+    kind = Kind("toy.fact", semantics, policy, adapter)
+    serving = Serving(ledger, {"toy.fact": kind}, "worker:1")
+    return asyncio.create_task(dispatch(serving, Served(kind, adapter), EFFECT))
+
+
+async def test_an_attempt_that_is_cancelled_before_its_call_left_is_known_not_to_exist(ledger):
+    adapter = WorkingAdapter()
+    attempt = working(ledger, adapter, policy=Policy(queue="slow"))
+    await adapter.working.wait()
+    await cancel(attempt, ledger)
+    row = (await ledger.inspect(EFFECT.effect_id)).row
+    assert (row.state, row.error_class, row.evidence.source) == (State.CLEAR, "never_left", "phase")
+    assert not adapter.sent
+
+
+async def test_an_attempt_whose_time_is_over_before_its_call_left_is_known_not_to_exist():
+    ledger, adapter = ModelLedger(lambda: datetime.now(UTC)), WorkingAdapter()
+    brief = Semantics(max_duration=timedelta(milliseconds=50))
+    await working(ledger, adapter, semantics=brief)
+    row = (await ledger.inspect(EFFECT.effect_id)).row
+    assert (row.state, row.error_class) == (State.CLEAR, "never_left")
+
+
+async def test_a_permit_is_not_renewed_while_its_partition_is_paused():
+    ledger, adapter = ModelLedger(lambda: datetime.now(UTC)), WorkingAdapter()
+    attempt = working(ledger, adapter)
+    await adapter.working.wait()
+    closing = GateChange(partition="p", paused=True, by="ada", reason="incident", request_id="r")
+    await ledger.set_gate(closing)
+    adapter.answers.set()
+    following = await attempt
+    row = (await ledger.inspect(EFFECT.effect_id)).row
+    assert isinstance(following, directive.RetryIn)
+    assert (row.state, row.error_class) == (State.CLEAR, "permit_lost")
+    assert "paused by ada: incident" in row.evidence.detail
+    assert not adapter.sent
+
+
+async def test_an_outcome_that_the_history_carried_still_waits_as_long_as_the_outside_asked():
+    ledger, adapter = ModelLedger(lambda: datetime.now(UTC)), ToyAdapter()
+    kind = Kind("toy.fact", Semantics(lookup=LookupBy.KEY), Policy(), adapter)
+    serving = Serving(ledger, {"toy.fact": kind}, "worker:1")
+    lease = (await ledger.claim(request_of(serving, kind))).lease
+    throttled = outcome.NotDone(error_class="throttled", evidence=ANSWER)
+    unrecorded = directive.Unrecorded(
+        lease_version=lease.lease_version,
+        attempt=lease.attempt,
+        owner=lease.owner,
+        outcome=throttled,
+        retry_in=timedelta(minutes=7),
+    )
+    work = Work(effect=EFFECT, unrecorded=unrecorded)
+    answer = await ActivityEnvironment().run(Reconcile(serving).reconcile, work)
+    assert isinstance(answer.directive, directive.RetryIn)
+    assert answer.directive.delay > timedelta(minutes=6)
+
+
+async def test_a_worker_that_was_frozen_while_it_recorded_records_when_it_thaws(
+    adapter, monkeypatch
+):
+    monkeypatch.setattr("activities.attempt.LEDGER_TRY", timedelta(milliseconds=20))
+    monkeypatch.setattr("activities.attempt.LEDGER_WITHIN", timedelta(milliseconds=40))
+    ledger = FreezingLedger(lambda: datetime.now(UTC))
+    adapter.answers.set()
+    following = await working(ledger, adapter)
+    assert isinstance(following, directive.Done)
+    assert await state(ledger) is State.SETTLED
+
+
+class FreezingLedger(ModelLedger):
+    """Its worker stands still in the first record, for longer than it would have gone on trying."""
+
+    frozen = False
+
+    async def record(self, lease, outcome, *, retry_in=None):
+        if not self.frozen:
+            self.frozen = True
+            thaws_at = time.monotonic() + 0.1
+            while time.monotonic() < thaws_at:
+                pass  # nothing else runs in this process meanwhile
+            await asyncio.wait([asyncio.create_task(super().inspect(lease.effect_id))])
+        return await super().record(lease, outcome, retry_in=retry_in)

@@ -158,8 +158,10 @@ class Twins(RuleBasedStateMachine):
 
     @rule(request=requests())
     def claim(self, request: ClaimRequest) -> None:
+        before = self.model.snapshot().rows.get(request.effect.effect_id)
         answer = self.both(lambda ledger: ledger.claim(request), request.effect.effect_id)
         if isinstance(answer, Granted):
+            assert before is None or before.retry_at is None or before.retry_at <= self.clock.now
             self.leases.append(answer.lease)
 
     @rule(data=st.data(), came_to=OUTCOMES, retry_in=OPTIONAL_LENGTHS, late=st.booleans())

@@ -324,3 +324,15 @@ async def test_an_absence_that_rests_on_the_key_is_claimed_only_while_the_key_pr
     await moved(either.converge(doubt.effect_id, doubt.version, clear, "reconcile"))
     await clock.advance(timedelta(seconds=waited))
     assert isinstance(await either.claim(request(resend_for=timedelta(minutes=10))), expected)
+
+
+async def test_what_is_not_due_yet_is_claimed_by_nobody_however_often_it_is_woken(
+    either: Ledger, clock: Clock
+) -> None:
+    row = await moved(either.record(await granted(either), not_done(), retry_in=SECOND))
+    await clock.set(T0 + SECOND - timedelta(microseconds=1))
+    early = await either.claim(request(owner="w/2"))
+    assert early == Unresolved(row.model_copy(update={"now": clock.now}))
+    assert [event.move for event in await either.audit("ef1-1")] == ["claim", "clear"]
+    await clock.set(T0 + SECOND)
+    assert isinstance(await either.claim(request(owner="w/2")), Granted)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ascertain.contracts.claim import Lease, Moved, Stale, Unresolved
+from ascertain.contracts.claim import Lease, Moved, Paused, Stale, Unresolved
 from ascertain.contracts.effect import State
+from ascertain.contracts.gate import GateChange
+from ascertain.contracts.outcome import Outcome
 from ascertain.errors import NotFound
 from ascertain.machine import Move
 from ascertain.ports import Ledger
@@ -93,7 +95,7 @@ async def test_a_late_receipt_is_kept_and_shown(either: Ledger, clock: Clock) ->
 async def test_a_write_after_the_effect_is_closed_is_kept_too(either: Ledger, clock: Clock) -> None:
     lease = await granted(either)
     closed = await moved(either.record(lease, settled()))
-    assert await either.record(lease, settled()) == Stale(closed)
+    assert await either.record(lease, settled("fact-2")) == Stale(closed)
     assert [event.move for event in await either.audit("ef1-1")] == [
         "claim",
         "settle",
@@ -154,3 +156,37 @@ async def test_the_taker_is_forgotten_when_automation_goes_on(either: Ledger) ->
         )
         row = await moved(either.decide("ef1-1", row.version, move, verdict(state), "alice"))
         assert (row.taken_by, row.budget_from) == (None, 1)
+
+
+async def test_a_closed_gate_stops_a_renewal_and_nothing_is_stored(
+    either: Ledger, clock: Clock
+) -> None:
+    lease = await granted(either)
+    closing = GateChange(partition="p", paused=True, by="alice", reason="x", request_id="r1")
+    gate = await either.set_gate(closing)
+    before = await standing(either)
+    assert await either.renew(lease, LEASE) == Paused("p", gate.since, "alice", "x")
+    assert await standing(either) == before
+    assert len(await either.audit("ef1-1")) == 1
+    assert isinstance(await either.record(lease, settled()), Moved)
+
+
+@pytest.mark.parametrize("came_to", [settled(), accepted(), refused(), not_done(), unknown()])
+async def test_a_repeat_of_what_was_recorded_is_answered_and_not_called_a_refused_write(
+    either: Ledger, came_to: Outcome
+) -> None:
+    lease = await granted(either)
+    first = await either.record(lease, came_to)
+    assert await either.record(lease, came_to) == first
+    assert len(await either.audit("ef1-1")) == 2
+
+
+async def test_a_repeat_is_told_from_another_write_of_the_same_lease(
+    either: Ledger, clock: Clock
+) -> None:
+    lease = await granted(either)
+    await moved(either.record(lease, unknown()))
+    stands = await moved(either.converge("ef1-1", 2, verdict(State.SETTLED), "reconcile"))
+    assert await either.record(lease, unknown()) == Moved(stands)
+    assert await either.record(lease, settled("fact-2")) == Stale(stands)
+    assert [event.move for event in await either.audit("ef1-1")][2:] == ["find", "refused_write"]

@@ -23,6 +23,7 @@ wished as materialized (
             when t.state = 'IN_FLIGHT' and t.lease_owner = $3::text then 'again'
             when t.state = 'IN_FLIGHT' then 'busy'
             when t.state = 'UNKNOWN' and $8::boolean and t.now + $4::interval <= t.resend_until then 'resend'
+            when t.state = 'CLEAR' and t.retry_at > t.now then 'unresolved'
             -- Absence that was concluded because the key protects is worth nothing once it does not.
             when t.state = 'CLEAR' and t.evidence ->> 'rule' = 'absent_keyed'
                 and (t.now + $4::interval <= t.resend_until) is not true then 'unresolved'
@@ -105,13 +106,18 @@ left join (
 ) as r on true
 
 -- name: record
--- Write what an attempt came to, if it is still the owner's; otherwise keep what it knew in the trail.
+-- Write what an attempt came to, if it is still the owner's; otherwise keep what it knew in the trail,
+-- unless it is there already because this is a repeat whose first answer was lost.
 -- A refused write is rare and may hold the only proof of a fact, so it is durable whatever is asked.
 with standing as materialized (
     select * from ascertain.effects where effect_id = $1 for update
 ),
 timed as materialized (
     select s.*, a.applies, ascertain.clock() as now,
+        case
+            when a.applies then false
+            else ascertain.was_recorded($1, $2::integer, $3::text, $5::text, $7::jsonb, $8::jsonb)
+        end as repeats,
         case when a.applies and not $15::boolean then set_config('synchronous_commit', 'off', true) end as commits
     from standing as s
     cross join lateral (
@@ -146,8 +152,9 @@ trail as (
         case when t.applies then t.attempt else $4::integer end,
         case when t.applies then $7 else $14::jsonb end, $8, t.now
     from timed as t
+    where not t.repeats
 )
-select t.applies, t.now, r.*
+select t.applies or t.repeats as applies, t.now, r.*
 from timed as t
 cross join (
     select * from moved
@@ -155,18 +162,25 @@ cross join (
 ) as r
 
 -- name: renew
--- Lengthen an open claim, if it is still the owner's and, for a re-send, if its key protects that long.
+-- Lengthen an open claim, if it is still the owner's and, for a re-send, if its key protects that long,
+-- and if no gate stops its dispatch.
 with standing as materialized (
     select * from ascertain.effects where effect_id = $1 for update
 ),
 timed as materialized (
     select s.*, ascertain.clock() as now from standing as s
 ),
-judged as materialized (
+held as materialized (
     select t.*,
         t.state = 'IN_FLIGHT' and t.lease_version = $2::integer
-        and (t.evidence ->> 'rule' <> 'resend' or t.now + $5::interval <= t.resend_until) as applies
+        and (t.evidence ->> 'rule' <> 'resend' or t.now + $5::interval <= t.resend_until) as holds
     from timed as t
+),
+gated as materialized (
+    select h.*, case when h.holds then ascertain.closed_gate(h.partition) end as gate from held as h
+),
+judged as materialized (
+    select g.*, g.holds and (g.gate).partition is null as applies from gated as g
 ),
 moved as (
     update ascertain.effects as e set
@@ -186,8 +200,11 @@ trail as (
         case when j.applies then j.attempt else $4::integer end,
         case when j.applies then $6::jsonb else $7::jsonb end, j.now
     from judged as j
+    where j.applies or not j.holds
 )
-select j.applies, j.now, r.*
+select
+    j.applies, j.now, (j.gate).partition as gate_partition, (j.gate).since as gate_since,
+    (j.gate).by as gate_by, (j.gate).reason as gate_reason, r.*
 from judged as j
 cross join (
     select * from moved
