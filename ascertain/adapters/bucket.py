@@ -1,0 +1,194 @@
+"""Where objects are put if they are not there yet: S3, GCS, Azure and local folders, through obstore.
+
+Two writers of one name cannot both win, whatever time passes between them: the store itself refuses the
+second. Everything here rests on that.
+
+Source:
+    obstore's ``put`` with ``mode="create"`` (S3 ``If-None-Match``, GCS generation 0, Azure ``If-None-Match``,
+    a hard link in a local folder); the stores' own pages on strong read-after-write consistency.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Final, cast
+
+import obstore
+from obstore import exceptions as said
+from obstore.store import LocalStore, from_url
+from pydantic import Field, StringConstraints
+
+from ascertain.adapters import saying
+from ascertain.contracts.effect import Receipt
+from ascertain.contracts.value import StrictValue
+from ascertain.errors import InvalidSettings, LookupDown, MissingSecret
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+    from obstore.store import ObjectStore, S3Config
+
+    from ascertain.contracts.outcome import Outcome
+    from ascertain.contracts.value import JsonObject
+    from ascertain.ports import Secrets
+
+# Where an object says whose it is; folders cannot keep it.
+EFFECT_ID: Final = "ascertain-effect-id"
+
+_SECRET: Final = "secret:"  # noqa: S105 - the mark of one
+_NO_SUCH_PLACE: Final = re.compile(
+    r"NoSuchBucket|ContainerNotFound|specified bucket does not exist"
+)
+
+
+class BucketForm(StrictValue):
+    """Where objects are kept, as a deployment file says it.
+
+    Attributes:
+        url: ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix`` or ``file:///folder``.
+        config: The store's own settings, as obstore names them: ``endpoint``, ``region``,
+            ``access_key_id = "secret:NAME"``. What is not set comes from the store's environment.
+        allow_http: Also without TLS.
+    """
+
+    url: Annotated[str, StringConstraints(pattern=r"^(s3|gs|az|file)://\S+$")]
+    config: dict[str, str] = Field(default_factory=dict)
+    allow_http: bool = False
+    timeout: timedelta = timedelta(seconds=4.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An object that is there.
+
+    Attributes:
+        effect_id: Whose it says it is; None where the store cannot tell.
+        sha256: Hexadecimal; None if it was not read because its size told enough.
+    """
+
+    key: str
+    size: int
+    etag: str | None
+    kept_at: datetime
+    effect_id: str | None
+    sha256: str | None
+
+    def receipt(self) -> Receipt:
+        """As evidence that it exists."""
+        body: JsonObject = {"key": self.key, "size": self.size, "etag": self.etag}
+        return Receipt(
+            external_id=self.key, happened_at=self.kept_at, body=body, digest=self.sha256
+        )
+
+
+class Bucket:
+    """Puts objects that are not there yet, once each, and looks at those that are.
+
+    Opened when first used, so that only the processes that use it need its secrets.
+
+    Raises:
+        InvalidSettings: The address or a setting is none that the store knows.
+    """
+
+    def __init__(self, kind: str, form: BucketForm, secrets: Secrets) -> None:
+        self._form = form
+        self._secrets = secrets
+        self._store: ObjectStore | None = None
+        try:
+            _open(form, {name: _masked(value) for name, value in form.config.items()})
+        except BaseException as error:
+            # obstore ends some wrong settings with a panic, which is no Exception.
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
+            first = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise InvalidSettings(f'kinds."{kind}".options: {form.url}: {first}') from None
+
+    async def put(
+        self, key: str, content: bytes | Path, *, effect_id: str, content_type: str, sha256: str
+    ) -> Outcome:
+        """Put one object, if there is none of this name. One wire request; a folder gets a hard link."""
+        try:
+            store = self._opened()
+            attributes = None
+            if not isinstance(store, LocalStore):
+                attributes = {"Content-Type": content_type, EFFECT_ID: effect_id}
+            put = await obstore.put_async(
+                store, key, content, mode="create", attributes=attributes, use_multipart=False
+            )
+        except (said.AlreadyExistsError, said.PreconditionError):
+            return saying.doubted("exists", f"{key} is there already: look it up and compare")
+        except (said.UnauthenticatedError, said.PermissionDeniedError, PermissionError):
+            return saying.turned_away("not_permitted", f"{self._form.url} does not let us write")
+        except FileNotFoundError:
+            return saying.turned_away("no_such_place", f"{self._form.url} does not exist")
+        except MissingSecret as error:
+            return saying.unsent(error.code, str(error))
+        except (said.BaseError, OSError, ValueError) as error:
+            word = type(error).__name__
+            return saying.lost("no_answer", f"left, no complete answer ({word}, {self._form.url})")
+        body: JsonObject = {"key": key, "etag": put["e_tag"]}
+        receipt = Receipt(external_id=key, body=body, digest=sha256)
+        return saying.settled(receipt, f"{key} was put")
+
+    async def find(self, key: str, *, read_if_size: int | None = None) -> Kept | None:
+        """The object of this name, or None.
+
+        Args:
+            key: Its name.
+            read_if_size: Its bytes are read for their digest only if there are this many of them.
+
+        Raises:
+            LookupDown: The store cannot be asked now.
+        """
+        try:
+            got = await obstore.get_async(self._opened(), key)
+            meta = got.meta
+            content = await got.bytes_async() if meta["size"] == read_if_size else None
+        except FileNotFoundError as error:
+            if _NO_SUCH_PLACE.search(str(error)):
+                raise LookupDown(f"{self._form.url} does not exist") from error
+            return None
+        except MissingSecret as error:
+            raise LookupDown(str(error)) from error
+        except (said.BaseError, OSError, ValueError) as error:
+            word = type(error).__name__
+            raise LookupDown(f"{self._form.url} cannot be read ({word})") from error
+        return Kept(
+            key=key,
+            size=meta["size"],
+            etag=meta["e_tag"],
+            kept_at=meta["last_modified"],
+            effect_id=got.attributes.get(EFFECT_ID),
+            sha256=None if content is None else hashlib.sha256(content).hexdigest(),
+        )
+
+    def _opened(self) -> ObjectStore:
+        if self._store is None:
+            config = {name: _revealed(v, self._secrets) for name, v in self._form.config.items()}
+            self._store = _open(self._form, config)
+        return self._store
+
+
+def _open(form: BucketForm, config: dict[str, str]) -> ObjectStore:
+    if form.url.startswith("file:"):
+        return from_url(form.url, mkdir=True)
+    # Nothing is repeated below us: one attempt is one request.
+    store: ObjectStore = from_url(
+        form.url,
+        config=cast("S3Config", config),
+        client_options={"timeout": form.timeout, "allow_http": form.allow_http},
+        retry_config={"max_retries": 0},
+    )
+    return store
+
+
+def _masked(value: str) -> str:
+    return "x" if value.startswith(_SECRET) else value
+
+
+def _revealed(value: str, secrets: Secrets) -> str:
+    return secrets.reveal(value.removeprefix(_SECRET)) if value.startswith(_SECRET) else value
