@@ -43,7 +43,7 @@ class DeclaredReading:
     def meaning(self, exchange: Exchange) -> Meaning:
         """By the first rule that fits, or else by the table of statuses."""
         for rule in self.declaration.answers:
-            if _fits(rule, exchange):
+            if fits(rule, exchange):
                 return rule.means
         return meaning_of(exchange.status or 0)
 
@@ -122,7 +122,8 @@ def _without(text: str, secrets: Sequence[str]) -> str:
     return text
 
 
-def _fits(rule: AnswerRule, exchange: Exchange) -> bool:
+def fits(rule: AnswerRule, exchange: Exchange) -> bool:
+    """Whether a rule speaks of this answer."""
     return exchange.status in rule.status and all(
         any(same(place.of(exchange), value) for value in _values(allowed))
         for place, allowed in rule.where.items()

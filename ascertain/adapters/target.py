@@ -1,0 +1,96 @@
+"""The target database of the ``sql`` adapter: sessions whose every step is bounded, and plain values."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+import asyncpg
+import pydantic_core
+from asyncpg.connect_utils import SessionAttribute
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import timedelta
+
+
+_NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_pieces = _NAME.split(files("ascertain.adapters").joinpath("dedupe.sql").read_text("utf-8"))
+STATEMENTS: Final = dict(zip(_pieces[1::2], (text.strip() for text in _pieces[2::2]), strict=True))
+
+_CONNECT_S: Final = 3
+
+
+def _as_text(value: object) -> str:
+    """A JSON value as PostgreSQL reads it from text, whatever the parameter's type is."""
+    return value if isinstance(value, str) else pydantic_core.to_json(value).decode()
+
+
+def _number(text: str) -> object:
+    value = float(text)
+    return value if abs(value) != float("inf") and value == value else text  # noqa: PLR0124 - NaN
+
+
+_READ: Final[Mapping[str, Callable[[str], object]]] = {
+    "bool": lambda text: text == "t",
+    "int2": int,
+    "int4": int,
+    "int8": int,
+    "float4": _number,
+    "float8": _number,
+    "json": pydantic_core.from_json,
+    "jsonb": pydantic_core.from_json,
+    # Exact values stay as they are written.
+    **dict.fromkeys(
+        ("numeric", "date", "time", "timetz", "timestamp", "timestamptz", "interval", "uuid"), str
+    ),
+    **dict.fromkeys(("text", "varchar", "bpchar"), str),
+}
+
+
+class Target:
+    """Sessions in one database. Connects when first used."""
+
+    def __init__(self, connections: int, step: timedelta) -> None:
+        self._connections = connections
+        self._step_ms = str(int(step.total_seconds() * 1000))
+        self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._opening = asyncio.Lock()
+
+    async def sessions(self, url: str) -> asyncpg.Pool[asyncpg.Record]:
+        """The pool of sessions."""
+        async with self._opening:
+            if self._pool is None:
+                self._pool = await asyncpg.create_pool(
+                    url,
+                    min_size=0,
+                    max_size=self._connections,
+                    timeout=_CONNECT_S,
+                    # A standby may not have yet what the primary has.
+                    target_session_attrs=SessionAttribute.read_write,
+                    # Whoever is left behind by a dead worker ends by itself.
+                    server_settings={
+                        "application_name": "ascertain-sql",
+                        "timezone": "UTC",
+                        "statement_timeout": self._step_ms,
+                        "lock_timeout": self._step_ms,
+                        "idle_in_transaction_session_timeout": self._step_ms,
+                    },
+                    init=_speak_text,
+                )
+            return self._pool
+
+    async def aclose(self) -> None:
+        """Close every session, without waiting for one that hangs."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.terminate()
+
+
+async def _speak_text(session: asyncpg.Connection[asyncpg.Record]) -> None:
+    for name, read in _READ.items():
+        await session.set_type_codec(
+            name, schema="pg_catalog", encoder=_as_text, decoder=read, format="text"
+        )
