@@ -28,6 +28,7 @@ EXIT_CODES: Final = {
     7: "The deployment is wrong (settings, secrets, schema); trying again will not help.",
     NOT_DONE: "The task ended, but not `DONE`.",
     9: "The task is not over within the time given; it goes on.",
+    10: "A person's command is on record and not applied: a second person must give the same one.",
     INTERRUPTED: "Interrupted by Ctrl-C.",
     PIPE_CLOSED: "The reader of standard output went away.",
 }
@@ -41,7 +42,7 @@ class NotOver(AscertainError):
 
 
 class Declined(CommandRefused):
-    """A takeover command was answered with a refusal.
+    """A takeover command was answered, and not with yes.
 
     Attributes:
         details: The whole answer.
@@ -50,6 +51,13 @@ class Declined(CommandRefused):
     def __init__(self, message: str, details: dict[str, object]) -> None:
         super().__init__(message)
         self.details = details
+
+
+class AwaitsSecond(Declined):
+    """A takeover command is on record; the same command of a second person applies it."""
+
+    code: ClassVar[str] = "awaits_second_person"
+    exit_code: ClassVar[int] = 10
 
 
 def report(error: BaseException, *, as_json: bool) -> int:
