@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from temporalio.client import (
     Client as TemporalClient,
@@ -24,7 +26,7 @@ from temporalio.common import (
     WorkflowIDReusePolicy,
 )
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.envconfig import ClientConfig
+from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.exceptions import (
     ApplicationError,
     CancelledError,
@@ -43,8 +45,10 @@ from ascertain.errors import (
     AscertainError,
     CommandRefused,
     Conflict,
+    InvalidSettings,
     InvalidTask,
     NotFound,
+    TaskEnded,
     TemporalDown,
 )
 
@@ -59,7 +63,13 @@ if TYPE_CHECKING:
 KIND = SearchAttributeKey.for_keyword(names.TASK_KIND)
 PARTITION = SearchAttributeKey.for_keyword(names.TASK_PARTITION)
 
+# Where a Temporal server is if nothing names one.
+DEFAULT_ADDRESS = "localhost:7233"
+
 RPC_TIMEOUT = timedelta(seconds=10)
+
+_LEAVE_WITHIN_S = 1.0
+_LOOK_EVERY_S = 0.001
 
 ResultT = TypeVar("ResultT")
 
@@ -71,13 +81,6 @@ RESTARTABLE = frozenset(
         WorkflowExecutionStatus.FAILED,
     }
 )
-
-
-class TaskEnded(AscertainError):
-    """The task's workflow ended without a result: cancelled, terminated or failed."""
-
-    code = "task_ended"
-    exit_code = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,8 @@ class Submitted:
 class Client:
     """Talks to the tasks of one Temporal namespace.
 
-    Every call has a deadline of its own, for a server that hangs is worse than one that is gone.
+    Every call has a deadline of its own, for a server that hangs is worse than one that is gone. Use it
+    with ``async with``, or call ``aclose`` last.
     """
 
     def __init__(
@@ -139,6 +143,23 @@ class Client:
         """
         temporal = await connect_temporal(profile)
         return cls(temporal, task_queue=task_queue, kinds=kinds, task_timeout=task_timeout)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Wait until the SDK's own threads have left Python, for at most a second.
+
+        The one that brought the last answer may still be on its way out, and a program that ends just
+        then is aborted by the interpreter. There is nothing else to close: the connection is the process's.
+        """
+        for _ in range(int(_LEAVE_WITHIN_S / _LOOK_EVERY_S)):
+            if not _foreign_threads():
+                return
+            await asyncio.sleep(_LOOK_EVERY_S)
 
     async def submit(
         self, task: Task | Mapping[str, JsonValue], *, message_id: str | None = None
@@ -271,7 +292,7 @@ class Client:
                 )
                 return answer
         except WorkflowUpdateFailedError as error:
-            raise CommandRefused(f"task {task_id}: {error.cause}") from error
+            return _refusal(task_id, error)
         except WorkflowUpdateRPCTimeoutOrCancelledError as error:
             if isinstance(error.__cause__, asyncio.CancelledError):
                 raise asyncio.CancelledError from error  # the caller's own, which the SDK renames
@@ -346,9 +367,10 @@ async def connect_temporal(profile: str | None = None) -> TemporalClient:
 
     Raises:
         TemporalDown: Nothing answers at the configured address.
+        InvalidSettings: The address, or Temporal's own configuration, cannot be read.
     """
-    chosen = ClientConfig.load_client_connect_config(profile)
-    chosen.setdefault("target_host", "localhost:7233")
+    chosen = connection(profile)
+    chosen.setdefault("target_host", DEFAULT_ADDRESS)
     try:
         async with asyncio.timeout(RPC_TIMEOUT.total_seconds()):
             return await TemporalClient.connect(
@@ -362,6 +384,26 @@ async def connect_temporal(profile: str | None = None) -> TemporalClient:
             f"no Temporal server answers at {address}: start one with `ascertain dev`, or set "
             "TEMPORAL_ADDRESS"
         ) from error
+    except ValueError as error:
+        raise InvalidSettings(f"the connection to Temporal is set wrongly: {error}") from error
+
+
+def connection(profile: str | None = None) -> ClientConnectConfig:
+    """What Temporal's own environment configuration says of the connection.
+
+    Raises:
+        InvalidSettings: It cannot be read.
+    """
+    try:
+        return ClientConfig.load_client_connect_config(profile)
+    except (RuntimeError, ValueError) as error:
+        raise InvalidSettings(f"Temporal's own configuration cannot be read: {error}") from error
+
+
+def _foreign_threads() -> set[int]:
+    """Threads that Python did not start and that run Python code right now."""
+    frames = sys._current_frames()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # documented
+    return frames.keys() - {thread.ident for thread in threading.enumerate()}
 
 
 @contextmanager
@@ -380,6 +422,18 @@ def answered(what: str) -> Generator[None]:
         if error.status is RPCStatusCode.INVALID_ARGUMENT:
             raise InvalidTask(f"could not {what}: {error.message}") from error
         raise TemporalDown(f"could not {what}: {error.status.name} {error.message}") from error
+
+
+def _refusal(task_id: str, error: WorkflowUpdateFailedError) -> CommandAnswer:
+    """The task's answer to a command that it did not apply.
+
+    Raises:
+        CommandRefused: What was sent is no command, so that it did not even look at it.
+    """
+    cause = error.cause
+    if isinstance(cause, ApplicationError) and cause.type == names.COMMAND_REFUSED:
+        return CommandAnswer.model_validate(cause.details[0])
+    raise CommandRefused(f"task {task_id}: {cause}") from error
 
 
 def _ended(task_id: str, cause: BaseException | None) -> AscertainError:

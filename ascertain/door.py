@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from ascertain import keys
+from ascertain.contracts.fault import faults
 from ascertain.contracts.task import Task
 from ascertain.errors import InvalidTask, UnknownKind
 
@@ -55,22 +56,12 @@ def _parse(candidate: Mapping[str, JsonValue]) -> Task:
     try:
         return Task.model_validate(candidate)
     except ValidationError as error:
-        raise InvalidTask(f"{named}: {_first_faults(error)}") from None
+        raise InvalidTask(f"{named}: {faults(error, 'task')}") from None
 
 
 def _name(candidate: Mapping[str, JsonValue]) -> str:
     task_id = candidate.get("task_id")
     return f"task {task_id[:128]!r}" if isinstance(task_id, str) else "task without a task_id"
-
-
-def _first_faults(error: ValidationError) -> str:
-    """The first faults in words; never the input itself, which may hold anything."""
-    faults = error.errors(include_input=False, include_url=False, include_context=False)
-    words = [
-        f"{'.'.join(str(place) for place in f['loc']) or 'task'}: {f['msg']}" for f in faults[:3]
-    ]
-    more = f" (and {len(faults) - 3} more)" if len(faults) > len(words) else ""
-    return "; ".join(words) + more
 
 
 def _depth_exceeds(value: JsonValue | Mapping[str, JsonValue], limit: int) -> bool:

@@ -18,6 +18,8 @@
     │   ├── MissingSecret
     │   └── WrongSchema
     ├── NotFound              no such task or effect
+    ├── TaskEnded             its workflow ended without a result: cancelled, terminated or failed
+    ├── BrokenChain           an audit trail is not what was written
     └── PermitLost            the claim no longer permits sending; nothing was sent
 
 "Unknown" is not in this tree: that something may or may not exist outside is a value.
@@ -81,6 +83,30 @@ class NotFound(AscertainError):
 
     code = "not_found"
     exit_code = 5
+
+
+class TaskEnded(AscertainError):
+    """The task's workflow ended without a result: cancelled, terminated or failed."""
+
+    code = "task_ended"
+    exit_code = 8
+
+
+class BrokenChain(AscertainError):
+    """An audit trail is not what was written: an event was changed, removed, added or moved.
+
+    Attributes:
+        effect_id: Whose trail.
+        seq: The first event that does not fit; one past the last event if the end is missing.
+    """
+
+    code = "broken_chain"
+    exit_code = 11
+
+    def __init__(self, effect_id: str, seq: int, why: str) -> None:
+        super().__init__(f"the audit trail of {effect_id} is broken at event {seq}: {why}")
+        self.effect_id = effect_id
+        self.seq = seq
 
 
 class Unavailable(AscertainError):

@@ -26,6 +26,7 @@ from typing import Annotated
 from pydantic import Field, JsonValue, ValidationError
 
 from ascertain.contracts import names
+from ascertain.contracts.fault import faults
 from ascertain.contracts.semantics import Policy
 from ascertain.contracts.value import JsonObject, KindName, StrictValue
 from ascertain.errors import InvalidSettings
@@ -90,7 +91,7 @@ def load(path: Path | None = None) -> Settings:
         InvalidSettings: The file is named but missing, is not TOML, or a key is wrong; the message
             names the file and the key.
     """
-    named = path or _named_by_environment()
+    named = path or found()
     if named is None:
         return Settings()
     try:
@@ -100,12 +101,11 @@ def load(path: Path | None = None) -> Settings:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidSettings(f"the deployment file {named} is not TOML: {error}") from error
     except ValidationError as error:
-        faults = error.errors(include_input=False, include_url=False)
-        words = [f"{'.'.join(str(place) for place in f['loc'])}: {f['msg']}" for f in faults]
-        raise InvalidSettings(f"the deployment file {named}: {'; '.join(words)}") from None
+        raise InvalidSettings(f"the deployment file {named}: {faults(error)}") from None
 
 
-def _named_by_environment() -> Path | None:
+def found() -> Path | None:
+    """The file that counts where none is given: ``$ASCERTAIN_CONFIG``, or ``./ascertain.toml``; or None."""
     named = os.environ.get(FILE_VARIABLE)
     if named:
         return Path(named)

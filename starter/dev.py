@@ -153,9 +153,9 @@ async def _servers(
 
 def _outside(data: Path, port: int) -> Outside:
     folder = data / "outside"
-    books = ("--books", str(folder / "books.jsonl"))
+    kept = ("--books", str(folder / "books.jsonl"), "--rules", str(plans.OUTSIDE_RULES))
     return Outside(
-        plans.program("ascertain.testing.outside", "--port", str(port), *books),
+        plans.program("ascertain.testing.outside", "--port", str(port), *kept),
         folder=folder,
         environment=dict(os.environ),
     )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from ascertain import settings as deployment
 from ascertain.errors import SetupError
-from ascertain.settings import DEFAULT_FILE, FILE_VARIABLE
 from starter.process import free_port, port_is_free
 
 if TYPE_CHECKING:
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 EXAMPLES: Final = Path(__file__).parents[1] / "examples"
 EXAMPLE: Final = EXAMPLES / "ascertain.toml"
 FIRST_TASK: Final = EXAMPLES / "first.json"
+# What the example's outside does to the tasks that are there to meet trouble.
+OUTSIDE_RULES: Final = EXAMPLES / "outside.json"
 # Where the example's outside is, as its deployment file says.
 OUTSIDE_PORT: Final = 7300
 
@@ -84,9 +85,7 @@ def find_config(config: Path | None) -> Path | None:
     Raises:
         InvalidSettings: It is wrong.
     """
-    named = os.environ.get(FILE_VARIABLE)
-    default = Path(DEFAULT_FILE)
-    chosen = config or (Path(named) if named else default if default.exists() else None)
+    chosen = config or deployment.found()
     if chosen is None:
         return None
     deployment.load(chosen)

@@ -52,20 +52,6 @@ def unprivileged_account() -> Account | None:
     return Account(nobody.pw_name, nobody.pw_uid, nobody.pw_gid)
 
 
-def state_directory() -> Path:
-    """Where this user's servers may keep their data; not created.
-
-    ``$XDG_STATE_HOME/ascertain``, or ``~/.local/state/ascertain``. For root ``/var/lib/ascertain``:
-    PostgreSQL then runs as another user, which could not pass through root's home.
-    """
-    given = os.environ.get("XDG_STATE_HOME")
-    if given:
-        return Path(given) / "ascertain"
-    if os.geteuid() == 0:
-        return Path("/var/lib/ascertain")
-    return Path.home() / ".local" / "state" / "ascertain"
-
-
 def free_port() -> int:
     """A TCP port of 127.0.0.1 that nobody listens on, below those that the kernel gives to clients.
 

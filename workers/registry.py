@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from pydantic import ValidationError
 
+from ascertain.contracts.fault import faults
 from ascertain.contracts.semantics import Semantics
 from ascertain.errors import InvalidSettings
 from ascertain.ports import Kind
@@ -49,9 +50,7 @@ def _build(name: str, chosen: KindSettings, secrets: Secrets) -> Kind:
     try:
         semantics = Semantics.model_validate({**declared, **chosen.semantics})
     except ValidationError as error:
-        fault = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(str(part) for part in fault["loc"])
-        raise InvalidSettings(f'kinds."{name}".semantics.{place}: {fault["msg"]}') from None
+        raise InvalidSettings(f'kinds."{name}".semantics.{faults(error)}') from None
     return Kind(name, semantics, chosen.policy, adapter)
 
 

@@ -50,12 +50,13 @@ async def serve(
         TemporalDown: No Temporal server answers.
         LedgerDown: No ledger answers.
         WrongSchema: The ledger must be migrated first.
-        InvalidSettings: The deployment file does not fit the adapters.
+        InvalidSettings: The deployment file does not fit the adapters, or ``OTEL_`` variables are wrong.
     """
-    telemetry.install()
+    telemetry.install("ascertain-worker")
     stop = stop_on_signals()
     kinds = build_kinds(settings, ProcessSecrets(), role.queues)
     async with AsyncExitStack() as stack:
+        stack.push_async_callback(asyncio.to_thread, telemetry.shutdown)
         stack.push_async_callback(_close_adapters, kinds)
         client = await connect_temporal()
         await ensure_search_attributes(client)

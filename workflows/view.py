@@ -9,10 +9,10 @@ from temporalio.common import SearchAttributeKey
 
 with workflow.unsafe.imports_passed_through():
     from ascertain.contracts import directive, names
+    from ascertain.contracts.command import Action
     from ascertain.contracts.status import OpenEffect, TimelineEntry
 
 if TYPE_CHECKING:
-    from ascertain.contracts.command import Command, CommandAnswer
     from ascertain.contracts.directive import Directive
     from ascertain.contracts.effect import Effect
     from ascertain.contracts.task import TaskOutcome
@@ -35,7 +35,6 @@ class View:
     def __init__(self) -> None:
         self.open: OpenEffect | None = None
         self.refused: list[TimelineEntry] = []
-        self.pending: list[TimelineEntry] = []
         self.entries: list[TimelineEntry] = []
         self.state = RUNNING
         self._labelled = False
@@ -65,27 +64,17 @@ class View:
             since=since,
             standing=following.standing,
         )
-        if _version(before) != _version(self.open):
-            self.pending = []
         if isinstance(following, directive.Done | directive.RunQueued):
             return
         error_class = following.standing.error_class if following.standing else None
         self._label(state, error_class)
-        self._show()
+        workflow.set_current_details(details(self.open, state))
 
     def refuse(self, step: str, what: str, why: str) -> None:
         """Remember a command that was sent as a signal and not applied."""
         entry = TimelineEntry(at=workflow.now(), step=step, what=what, detail=why)
         self.refused = [*self.refused, entry][-TIMELINE_KEPT:]
         self._note(step, what, why)
-        self._show()
-
-    def wait_for_second(self, step: str, command: Command, answer: CommandAnswer) -> None:
-        """Remember a command that the same one of a second person applies, until the effect moves."""
-        what, detail = command.action.value, f"{command.operator}: {answer.message}"
-        entry = TimelineEntry(at=workflow.now(), step=step, what=what, detail=detail)
-        self.pending = [*self.pending, entry][-TIMELINE_KEPT:]
-        self._show()
 
     def note(self, step: str, what: str, detail: str) -> None:
         """Add a line to the timeline."""
@@ -98,15 +87,6 @@ class View:
             self._label(outcome.value, None)
             workflow.set_current_details(f"**{outcome.value}**")
         self.state = outcome.value
-
-    def _show(self) -> None:
-        """What the Web UI shows; a smooth task has nothing to be told."""
-        if self.open is None or not self._labelled:
-            return
-        told = [details(self.open, self.state)]
-        told += [_paragraph("Waits for a second person", entry) for entry in self.pending[-3:]]
-        told += [_paragraph("Not applied", entry) for entry in self.refused[-3:]]
-        workflow.set_current_details("\n\n".join(told))
 
     def _note(self, step: str, what: str, detail: str) -> None:
         entry = TimelineEntry(at=workflow.now(), step=step, what=what, detail=detail)
@@ -125,14 +105,6 @@ class View:
         )
 
 
-def _version(opened: OpenEffect | None) -> int | None:
-    return opened.standing.version if opened is not None and opened.standing else None
-
-
-def _paragraph(what: str, entry: TimelineEntry) -> str:
-    return f"**{what}** ({entry.at:%Y-%m-%d %H:%M:%S} UTC): {entry.detail}"
-
-
 def state_of(following: Directive) -> str:
     """The task's state while it follows a directive."""
     if following.standing is not None:
@@ -140,7 +112,7 @@ def state_of(following: Directive) -> str:
     match following:
         case directive.Held():
             return HELD
-        case directive.RunQueued() | directive.Superseded():
+        case directive.RunQueued():
             return RUNNING
         case _:
             return WAITING
@@ -173,9 +145,10 @@ def details(effect: OpenEffect, state: str) -> str:
 
 def _command(action: str, effect: OpenEffect, version: int) -> str:
     """Names the effect too: a version says which move was looked at, not of which step."""
+    receipt = '"receipt": {"external_id": "ID"}, ' if action == Action.CONFIRM.value else ""
     body = (
         f'{{"action": "{action}", "effect_id": "{effect.effect_id}", "version": {version}, '
-        '"operator": "YOU", "reason": "WHY"}'
+        f'{receipt}"operator": "YOU", "reason": "WHY"}}'
     )
     task_id = workflow.info().workflow_id
     return (

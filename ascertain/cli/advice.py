@@ -26,8 +26,6 @@ ORDER: Final = (
     Action.RETRY,
     Action.CONFIRM,
     Action.DENY,
-    Action.AMEND,
-    Action.UNDO,
     Action.RELEASE,
     Action.ABANDON,
 )
@@ -43,13 +41,23 @@ MEANING: Final[Mapping[Action, str]] = {
     Action.DENY: (
         "You know that it does not exist. The outside is asked first; then it is done again."
     ),
-    Action.AMEND: (
-        "You know that it does not exist, and its input was wrong. The outside is asked first; then it is "
-        "done with the new input and never with the old one."
-    ),
-    Action.UNDO: "Take it back by the undo that its step declares; no further step begins.",
     Action.RELEASE: "Hand it back to automation, which begins by asking.",
     Action.ABANDON: "Give it up: the task ends without it. What exists outside stays there.",
+}
+
+# The same for an outside that cannot be asked, where these differ.
+UNASKABLE: Final[Mapping[Action, str]] = {
+    Action.RETRY: (
+        "Let automation try: it reads answers that came late, and sends the same bytes again while a key "
+        "protects that. Without either it comes back to a person."
+    ),
+    Action.CONFIRM: (
+        "You know that it exists, and have its id. The outside cannot be asked, so your word counts."
+    ),
+    Action.DENY: (
+        "You know that it does not exist. The outside cannot be asked, so on your word it is done again."
+    ),
+    Action.RELEASE: "Hand it back to automation, which reads answers that came late.",
 }
 
 
@@ -97,29 +105,18 @@ def _while_running(known: Known, program: str) -> Iterable[Advice]:
     if opened.standing is None:
         return
     task = shlex.quote(known.task_id)
-    yield Advice(f"{program} reconcile {task}", "Ask the outside now instead of later.")
+    askable = opened.standing.askable
+    if askable:
+        yield Advice(f"{program} reconcile {task}", "Ask the outside now instead of later.")
     for action, when in _actions(opened.standing):
         which = f"--effect {opened.effect_id} --version {opened.standing.version}"
         if action is Action.CONFIRM:
             which += " --external-id ID"
-        if action is Action.AMEND:
-            which += " --input JSON"
         command = f'{program} takeover {task} {action} {which} --reason "WHY"'
-        meaning = MEANING[action] if when is None else f"{MEANING[action]} {too_early(when)}"
+        meaning = MEANING[action] if askable else UNASKABLE.get(action, MEANING[action])
+        if when is not None:
+            meaning = f"{meaning} {too_early(when)}"
         yield Advice(command, meaning, action)
-    yield from _undoing(known, program)
-
-
-def _undoing(known: Known, program: str) -> Iterable[Advice]:
-    """Which settled steps a person may have taken back; only the task knows which declare an undo."""
-    status = known.status
-    for done in () if status is None else status.undoable:
-        row = next((e.row for e in known.effects if e.row.effect_id == done.effect_id), None)
-        if row is None:
-            continue
-        which = f"--effect {done.effect_id} --version {row.version}"
-        command = f'{program} takeover {shlex.quote(known.task_id)} undo {which} --reason "WHY"'
-        yield Advice(command, f"Step {done.step}: {MEANING[Action.UNDO]}", Action.UNDO)
 
 
 def too_early(when: datetime) -> str:

@@ -17,6 +17,7 @@ from ascertain.cli.gate_command import EVERY
 from ascertain.cli.listing import Filter, checked
 from ascertain.cli.progress import Progress
 from ascertain.contracts.effect import UNRESOLVED, State
+from ascertain.contracts.fault import faults
 from ascertain.contracts.gate import GateChange
 from ascertain.contracts.value import Partition
 from ascertain.errors import NotFound, Unavailable
@@ -63,7 +64,7 @@ class Change:
                 request_id=self.request_id or f"cli-{uuid4().hex}",
             )
         except ValidationError as error:
-            raise typer.BadParameter(str(error.errors(include_url=False)[0]["msg"])) from None
+            raise typer.BadParameter(faults(error)) from None
 
 
 async def pause(change: Change, config: Path | None, *, wait: bool, as_json: bool) -> None:
@@ -110,9 +111,10 @@ async def resume(change: Change, config: Path | None, *, rate: float, as_json: b
     async with where.ledger() as ledger:
         gate = await ledger.set_gate(request)
         others = await _still_closed(ledger, change.partition)
+    blocked = any(other.partition == EVERY for other in others)
     woken: int | None = 0
     why = ""
-    if not others:
+    if not blocked:
         woken, why = await _wake(where, change.partition, rate)
     if as_json:
         told = shape.gate_document(gate)
@@ -123,8 +125,8 @@ async def resume(change: Change, config: Path | None, *, rate: float, as_json: b
     else:
         _say_gate(gate)
         for other in others:
-            output.line(f"But nothing goes on yet: {shape.gate_words(other)}")
-        if woken is not None and not others:
+            output.line(f"But {_keeps(other)}: {shape.gate_words(other)}")
+        if woken is not None and not blocked:
             output.line(f"{woken} held tasks were woken.")
     if why:
         output.note(f"Held tasks were not woken ({why}); they look at the gate by themselves.")
@@ -188,12 +190,16 @@ async def _drained(ledger: Ledger, partition: str, flying: Sequence[EffectRow]) 
 
 
 async def _still_closed(ledger: Ledger, partition: str) -> list[Gate]:
-    """Gates that keep an opened one from mattering: the one of every partition."""
+    """Gates that keep an opened one from mattering: that of every partition, or those of single ones."""
     return [
         gate
         for gate in await ledger.gates()
-        if gate.paused and gate.partition == EVERY and partition != EVERY
+        if gate.paused and (gate.partition == EVERY) != (partition == EVERY)
     ]
+
+
+def _keeps(gate: Gate) -> str:
+    return "nothing goes on yet" if gate.partition == EVERY else "one is paused by itself"
 
 
 async def _wake(where: Place, partition: str, rate: float) -> tuple[int | None, str]:

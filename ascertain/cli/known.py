@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from ascertain.cli.wording import UNSENDABLE
 from ascertain.contracts.effect import UNRESOLVED, AuditEvent, EffectRow, State
 from ascertain.contracts.status import TaskStatus
 from ascertain.contracts.task import TaskOutcome, TaskResult
@@ -78,6 +79,19 @@ class Known:
             return False
         gone = self.run is None or self.run.state in CUT_SHORT
         return gone and any(effect.open for effect in self.effects)
+
+    def askable(self, effect_id: str) -> bool | None:
+        """Whether the outside can be asked for an effect; None where no worker told."""
+        opened = self.status.open if self.status is not None else None
+        if opened is None or opened.effect_id != effect_id or opened.standing is None:
+            return None
+        return opened.standing.askable
+
+    @property
+    def unsendable(self) -> str | None:
+        """The step that was refused because no request can be made of its input; None: there is none."""
+        found = (e.row.step for e in self.effects if e.row.error_class == UNSENDABLE)
+        return next(found, None)
 
     @property
     def outcome(self) -> TaskOutcome | None:

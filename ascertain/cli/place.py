@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
 
-from temporalio.envconfig import ClientConfig
 from temporalio.runtime import Runtime, TelemetryConfig
 
-from ascertain import settings as deployment
-from ascertain.cli import stack as stacks
-from ascertain.client import Client
-from ascertain.errors import InvalidSettings
+from ascertain import settings as deployment, telemetry
+from ascertain.cli import output, stack as stacks
+from ascertain.client import DEFAULT_ADDRESS, Client, connection
 from ascertain.ledger.postgres import PostgresLedger, open_ledger
 from ascertain.settings import LEDGER_VARIABLE, Settings
-
-_OURS: Final = (stacks.ADDRESS_VARIABLE, LEDGER_VARIABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +25,12 @@ class Place:
 
     Attributes:
         stack: The development stack that it is, if it is one.
+        assumed: Nothing names a Temporal server, so the usual address is tried.
     """
 
     settings: Settings
     stack: stacks.Stack | None = None
+    assumed: bool = False
 
     @property
     def has_ledger(self) -> bool:
@@ -55,10 +53,13 @@ class Place:
             InvalidSettings: The address cannot be read.
         """
         _quiet()
-        try:
-            return await Client.connect(task_queue=self.settings.task_queue, kinds=kinds)
-        except ValueError as error:
-            raise InvalidSettings(f"the connection to Temporal is set wrongly: {error}") from error
+        telemetry.install("ascertain-cli")
+        client = await Client.connect(task_queue=self.settings.task_queue, kinds=kinds)
+        if self.assumed:
+            output.note(
+                f"Nothing names a Temporal server, so the one at {DEFAULT_ADDRESS} is used."
+            )
+        return client
 
     @asynccontextmanager
     async def ledger(self) -> AsyncGenerator[PostgresLedger]:
@@ -80,7 +81,8 @@ def find(config: Path | None = None) -> Place:
     """Find the deployment and point this process at it.
 
     A running development stack is used only where nothing names a Temporal server or a ledger: half of
-    one deployment and half of another would tell nonsense.
+    one deployment and half of another would tell nonsense. A deployment file that is here, or is named,
+    counts in either case.
 
     Args:
         config: The deployment file, if the command line names one.
@@ -88,23 +90,28 @@ def find(config: Path | None = None) -> Place:
     Raises:
         InvalidSettings: The deployment file is wrong.
     """
-    stack = None if _is_named() else stacks.running()
-    if stack is not None:
-        for name, value in stack.environment.items():
-            os.environ.setdefault(name, value)
-    return Place(deployment.load(config), stack)
+    chosen = config or deployment.found()
+    settings = deployment.load(chosen)
+    server = "target_host" in connection()
+    ledger = bool(os.environ.get(LEDGER_VARIABLE) or settings.ledger.url)
+    stack = None if server or ledger else stacks.running()
+    if stack is None:
+        return Place(settings, assumed=not server)
+    for name, value in stack.environment.items():
+        os.environ.setdefault(name, value)
+    if chosen is None:
+        return Place(deployment.load(Path(stack.config)), stack)
+    if not _same(chosen, Path(stack.config)):
+        output.note(f"The development stack serves {stack.config}, and not {chosen}.")
+    return Place(settings, stack)
 
 
-def _is_named() -> bool:
-    if any(os.environ.get(name) for name in _OURS):
-        return True
-    try:
-        return "target_host" in ClientConfig.load_client_connect_config()
-    except (RuntimeError, ValueError) as error:
-        raise InvalidSettings(f"Temporal's own configuration cannot be read: {error}") from error
+def _same(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve()
 
 
 @cache
 def _quiet() -> None:
-    """Keep the SDK's own warnings off the terminal: what matters of them comes back as an error."""
+    """Keep warnings of libraries off the terminal: what matters of them comes back as an error."""
+    logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
     Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))

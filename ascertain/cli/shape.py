@@ -6,6 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from ascertain.cli import output, wording
+from ascertain.cli.gate_command import EVERY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +83,9 @@ def gate_document(gate: Gate) -> dict[str, object]:
 
 def gate_words(gate: Gate) -> str:
     """A gate in one sentence."""
-    which = "Every partition" if gate.partition == "*" else f"Partition {gate.partition}"
+    which = f"Partition {gate.partition}"
+    if gate.partition == EVERY:
+        which = "Every partition" if gate.paused else "The gate of all partitions"
     position = "paused" if gate.paused else "open"
     return wording.sentence(
         f"{which} is {position} since {wording.moment(gate.since)}, by {gate.by}", gate.reason

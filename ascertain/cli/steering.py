@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from ascertain.cli import output, place, shape
+from ascertain.cli import attend, output, place, shape
 from ascertain.cli.failure import NOT_DONE
-from ascertain.cli.submission import not_over
 from ascertain.contracts.task import TaskOutcome
 
 
@@ -25,10 +24,7 @@ async def result(
         TaskEnded: Its workflow ended without a result.
     """
     client = await place.find(config).client()
-    try:
-        ended = await client.result(task_id, within=within)
-    except TimeoutError:
-        raise not_over(task_id) from None
+    ended = await attend.result(client, task_id, within, output.note)
     if as_json:
         output.document(ended.model_dump(mode="json"))
     else:

@@ -39,6 +39,20 @@ _ENDS: Final = {
     "TERMINATED": "was ended from outside",
     "TIMED_OUT": "was ended by the server's time-out",
 }
+# What happens by itself, by whether the outside can be asked; None: nobody could tell.
+_QUARANTINED: Final = {
+    True: "The outside is still asked, slowly; a fact that turns up settles it.",
+    False: "Nothing: the outside cannot be asked. An answer of a worker that comes late settles it.",
+    None: "Where the outside can be asked it still is, slowly; a fact that turns up settles it.",
+}
+_DOUBT: Final = {
+    True: "It is asked for again by itself, less often the longer it takes.",
+    False: (
+        "The outside cannot be asked. The same bytes are sent again while a key protects that; else a person "
+        "has to decide."
+    ),
+    None: "It is followed up by itself, less often the longer it takes.",
+}
 _DOUBTFUL: Final = frozenset(
     {State.UNKNOWN, State.ACCEPTED, State.QUARANTINED, State.TAKEN_OVER, State.IN_FLIGHT}
 )
@@ -115,6 +129,8 @@ def _without_run(known: Known) -> str:
 
 
 def _ended(known: Known, run: Run) -> str:
+    if known.outcome is TaskOutcome.REFUSED and known.unsendable is not None:
+        return f"was refused: nothing can be sent for step {known.unsendable}, and nothing was"
     if known.outcome is not None:
         return _OUTCOMES[known.outcome]
     how = _ENDS.get(run.state, f"ended as {run.state}")
@@ -140,6 +156,8 @@ def _at(status: TaskStatus) -> str:
             return f"is in the hands of a person, who took over {step}"
         case State.UNKNOWN | State.ACCEPTED | State.IN_FLIGHT:
             return f"is finding out whether {step} happened"
+        case State.CLEAR if opened.standing and opened.standing.error_class == wording.DENIED:
+            return f"will try {step} again, because a person stated that it did not happen"
         case State.CLEAR:
             return f"will try {step} again, because it provably did not happen"
         case _:
@@ -160,9 +178,6 @@ def _task(known: Known) -> Iterable[str]:
         yield "It was told to cancel: no new step starts, and what is open is ascertained first."
     if status.open is not None:
         yield from _open_effect(status.open)
-    for pending in status.pending_commands:
-        at = wording.clock(pending.at)
-        yield wording.sentence(f"A command waits for a second person since {at}", pending.detail)
     for refused in status.refused_commands:
         said = wording.sentence(
             f"A command was not applied at {wording.clock(refused.at)}", refused.detail
@@ -183,16 +198,12 @@ def _open_effect(opened: OpenEffect) -> Iterable[str]:
 
 def _title(effect: KnownEffect) -> str:
     row = effect.row
-    amended = f", input amended {row.revision} times" if row.revision else ""
-    return f"Step {row.step}: {row.state} (effect {row.effect_id}, {row.kind}{amended})"
+    return f"Step {row.step}: {row.state} (effect {row.effect_id}, {row.kind})"
 
 
 def _effect(known: Known, effect: KnownEffect) -> Iterable[str]:
     row = effect.row
     yield wording.standing(row)
-    for other in known.effects:
-        if other.row.superseded_by == row.effect_id:
-            yield f"It replaces {other.row.effect_id}, whose input was amended and which is never done."
     since, how_long = wording.moment(row.state_since), wording.age(row.now - row.state_since)
     yield f"It has been so since {since}, which is {how_long}."
     for told in effect.trail:
@@ -213,10 +224,7 @@ def repeats(effect: KnownEffect) -> Iterable[str]:
                 "same bytes again asks what became of the first."
             )
         else:
-            said = (
-                f"Attempt {claim.attempt} was allowed because the one before provably did nothing"
-            )
-            yield wording.sentence(said, before.evidence.detail)
+            yield wording.sentence(*_permitted_by(before, claim))
     row = effect.row
     if row.state in _DOUBTFUL:
         yield (
@@ -225,6 +233,13 @@ def repeats(effect: KnownEffect) -> Iterable[str]:
         )
     elif row.attempt == 1 and row.state is State.SETTLED:
         yield "It was sent once and never repeated."
+
+
+def _permitted_by(before: AuditEvent, claim: AuditEvent) -> tuple[str, str]:
+    said = f"Attempt {claim.attempt} was allowed because"
+    if before.move == Move.DENY:
+        return f"{said} {before.actor} stated that the one before did not happen", ""
+    return f"{said} the one before provably did nothing", before.evidence.detail
 
 
 def _repeated(trail: Sequence[AuditEvent]) -> Iterable[tuple[AuditEvent, AuditEvent]]:
@@ -248,11 +263,11 @@ def _by_itself(known: Known, effect: KnownEffect) -> Iterable[str]:
             yield "Nothing happens by itself: no workflow pursues this effect now."
         return
     if row.state is State.QUARANTINED:
-        yield "Where the outside can be asked it still is, slowly; a fact that turns up settles it."
+        yield _QUARANTINED[known.askable(row.effect_id)]
     elif row.state is State.CLEAR and row.retry_at is not None and row.retry_at > row.now:
         yield f"It is tried again {_in(row.retry_at - row.now)}."
     elif row.state in {State.UNKNOWN, State.ACCEPTED, State.IN_FLIGHT}:
-        yield "It is asked for again by itself, less often the longer it takes."
+        yield _DOUBT[known.askable(row.effect_id)]
 
 
 def _in(wait: timedelta) -> str:

@@ -9,8 +9,8 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from ascertain.cli import output
-from ascertain.cli.failure import NOT_DONE, NotOver, words_of
+from ascertain.cli import attend, output
+from ascertain.cli.failure import NOT_DONE, PARTIAL, words_of
 from ascertain.contracts.task import TaskOutcome
 from ascertain.errors import AscertainError, Conflict, InputError, Unavailable
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 _FIRST_WAIT: Final = 0.5
 _LONGEST_WAIT: Final = 5.0
 # Of the exit codes of many lines: what was not even tried, what was refused, what is not over or not done.
-_MOST_SERIOUS: Final = (6, 2, 3, 9, NOT_DONE)
+_UNTRIED: Final = 6
+_REFUSED: Final = frozenset({2, 3})
+_MOST_SERIOUS: Final = (_UNTRIED, 2, 3, 9, NOT_DONE)
 
 
 class Fate(StrEnum):
@@ -100,6 +102,8 @@ class Submission:
     def exit_code(self) -> int:
         """0 if every line is a started task (that is done, if that was waited for)."""
         codes = self._exit_codes
+        if codes & _REFUSED and codes - _REFUSED and _UNTRIED not in codes:
+            return PARTIAL
         return next((code for code in _MOST_SERIOUS if code in codes), max(codes, default=0))
 
     async def stream(self, intake: Intake) -> None:
@@ -163,19 +167,11 @@ class Submission:
             wait = min(wait * 2, _LONGEST_WAIT)
 
     async def _result(self, task_id: str) -> tuple[TaskResult | None, AscertainError | None]:
+        within = self.wish.within
         try:
-            return await self.client.result(task_id, within=self.wish.within), None
-        except TimeoutError:
-            return None, not_over(task_id)
+            return await attend.result(self.client, task_id, within, self.progress.say), None
         except AscertainError as error:
             return None, error
-
-
-def not_over(task_id: str) -> NotOver:
-    """The error for a wait that ended before its task."""
-    return NotOver(
-        f"task {task_id} is not over yet; it goes on. Look with `ascertain show {task_id}`"
-    )
 
 
 def exit_code_of(outcome: Outcome) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -113,6 +114,9 @@ def _opened(source: str) -> Generator[int]:
         descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         raise typer.BadParameter(f"cannot read {source}: {error.strerror}") from error
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise typer.BadParameter(f"cannot read {source}: it is a folder")
     try:
         yield descriptor
     finally:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 REFUSED_WRITE: Final = "refused_write"
 NOTE: Final = "note"
+# The error classes of an input that no request can be made of, and of a person's word against a fact.
+UNSENDABLE: Final = "invalid_input"
+DENIED: Final = "denied"
 # A key that outlives every task is called endless.
 ENDLESS: Final = timedelta(days=36_500)
 
@@ -79,10 +82,12 @@ def standing(row: EffectRow) -> str:
             )
         case State.IN_FLIGHT:
             return _in_flight(row)
-        case State.SUPERSEDED if row.superseded_by is not None:
+        case State.REFUSED if row.error_class == UNSENDABLE:
             return (
-                f"Its input was amended: {row.superseded_by} is done instead, and this one never."
+                "Its input cannot be made into a request. It was refused before anything was sent."
             )
+        case State.CLEAR if row.error_class == DENIED:
+            return "A person stated that it does not exist outside, so it may be done."
         case state:
             return _STANDING[state]
 
@@ -157,6 +162,9 @@ def _settle(told: AuditEvent) -> str:
 
 
 def _refuse(told: AuditEvent) -> str:
+    if told.evidence.rule == UNSENDABLE:
+        said = f"Attempt {told.attempt} sent nothing, because no request can be made of the input"
+        return sentence(said, told.evidence.detail)
     said = f"Attempt {told.attempt} was refused for good and nothing happened"
     return sentence(said, told.evidence.detail)
 
@@ -234,10 +242,6 @@ def _refused_write(told: AuditEvent) -> str:
 
 
 def _note(told: AuditEvent) -> str:
-    if told.evidence.source == "person":
-        return sentence(
-            f"{plain(told.actor)} said", told.evidence.detail.removeprefix(f"{told.actor}: ")
-        )
     return sentence(f"{worker(told.actor)} noted", told.evidence.detail)
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ascertain.contracts.effect import Receipt, State
 from ascertain.contracts.outcome import Outcome
-from ascertain.contracts.value import EffectId, JsonObject, Value
+from ascertain.contracts.value import Value
 
 
 class Standing(Value):
@@ -19,6 +19,7 @@ class Standing(Value):
         conclusive_at: From when an empty lookup proves that it does not exist.
         act_from: Nobody should act before: what was sent can still take effect. None: at once.
         safe_next: The commands that a person may give then.
+        askable: Whether the outside can be asked for it at all.
     """
 
     state: State
@@ -32,6 +33,7 @@ class Standing(Value):
     conclusive_at: datetime | None = None
     act_from: datetime | None = None
     safe_next: tuple[str, ...] = ()
+    askable: bool = True
 
 
 class Unrecorded(Value):
@@ -61,19 +63,10 @@ class Done(_Directive):
 
 
 class Refused(_Directive):
-    """The effect is closed without a fact: refused or abandoned."""
+    """The effect is closed without a fact: refused, abandoned or superseded."""
 
     type: Literal["refused"] = "refused"
     state: State = State.REFUSED
-
-
-class Superseded(_Directive):
-    """A person replaced its input: perform the effect that has the new one."""
-
-    type: Literal["superseded"] = "superseded"
-    by: EffectId
-    revision: int
-    input: JsonObject
 
 
 class RetryIn(_Directive):
@@ -131,7 +124,6 @@ class Conflicting(_Directive):
 Directive = Annotated[
     Done
     | Refused
-    | Superseded
     | RetryIn
     | ReconcileIn
     | Held

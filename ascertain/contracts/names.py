@@ -19,6 +19,8 @@ SWEEP: Final = "sweep"
 TAKEOVER: Final = "takeover"
 RESUME: Final = "resume"
 RECONCILE_NOW: Final = "reconcile_now"
+# The type of the failure by which an update answers that a command was not applied.
+COMMAND_REFUSED: Final = "CommandRefused"
 
 STATUS: Final = "status"
 TIMELINE: Final = "timeline"

@@ -26,12 +26,7 @@ class Answer(Value):
 
 
 class Decision(Value):
-    """A person's command for one effect.
-
-    Attributes:
-        amended: For ``amend``: the effect with the new input and its revision.
-    """
+    """A person's command for one effect."""
 
     effect: Effect
     command: Command
-    amended: Effect | None = None

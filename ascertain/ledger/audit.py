@@ -10,9 +10,9 @@ import hashlib
 import json
 from datetime import UTC
 from decimal import Decimal
-from typing import TYPE_CHECKING, ClassVar, assert_never
+from typing import TYPE_CHECKING, assert_never
 
-from ascertain.errors import AscertainError
+from ascertain.errors import BrokenChain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,23 +21,6 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence, Receipt
-
-
-class BrokenChain(AscertainError):
-    """An audit trail is not what was written: an event was changed, removed, added or moved.
-
-    Attributes:
-        effect_id: Whose trail.
-        seq: The first event that does not fit; one past the last event if the end is missing.
-    """
-
-    code: ClassVar[str] = "broken_chain"
-    exit_code: ClassVar[int] = 8
-
-    def __init__(self, effect_id: str, seq: int, why: str) -> None:
-        super().__init__(f"the audit trail of {effect_id} is broken at event {seq}: {why}")
-        self.effect_id = effect_id
-        self.seq = seq
 
 
 def verify_chain(events: Iterable[AuditEvent], row: EffectRow | None = None) -> None:

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from temporalio.client import WorkflowHistory
 
 from ascertain.contracts.effect import AuditEvent, EffectRow
-from ascertain.ledger.audit import BrokenChain, verify_chain
+from ascertain.errors import BrokenChain
+from ascertain.ledger.audit import verify_chain
 from ascertain.ports import Trail
 from ascertain.snapshot import archive
 from ascertain.snapshot.archive import BrokenSnapshot, Reader

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, NonNegativeFloat, model_validator
 
-from ascertain.contracts.value import StrictValue
+from ascertain.contracts.value import JsonObject, StrictValue
 
 HttpStatus = Annotated[int, Field(ge=200, le=599)]
 JobStatus = Literal["not_found", "running", "failed", "succeeded"]
@@ -176,12 +176,14 @@ class Rule(StrictValue):
     Attributes:
         attempt: Only this submit (or lookup) of its key: 1 is the first. Requests without a key are
             counted by reference.
+        content: Only submits whose JSON object has these fields with these values.
         times: Used up after so many requests; None: never.
     """
 
     key: str | None = None
     reference: str | None = None
     attempt: Annotated[int, Field(ge=1)] | None = None
+    content: JsonObject = Field(default_factory=dict)
     times: Annotated[int, Field(ge=1)] | None = None
     submit: SubmitKnobs | None = None
     dedupe: Dedupe | None = None

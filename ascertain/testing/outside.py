@@ -24,19 +24,21 @@ import signal
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from aiohttp import web
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from ascertain.testing.books import Books
 from ascertain.testing.control_api import ControlApi
 from ascertain.testing.delivery import Courier
-from ascertain.testing.knob import Knobs
+from ascertain.testing.knob import Knobs, Rule
 from ascertain.testing.lookup_api import LookupApi
 from ascertain.testing.provider import Provider
 from ascertain.testing.rulebook import Rulebook
 from ascertain.testing.submit_api import SubmitApi
+
+ReadT = TypeVar("ReadT")
 
 _MAX_BODY_BYTES = 64 * 1024 * 1024
 
@@ -114,7 +116,7 @@ class Outside:
         return app
 
 
-async def _serve(options: argparse.Namespace, knobs: Knobs) -> None:
+async def _serve(options: argparse.Namespace, knobs: Knobs, rules: list[Rule]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -123,6 +125,8 @@ async def _serve(options: argparse.Namespace, knobs: Knobs) -> None:
         loop.add_reader(sys.stdin.fileno(), _at_end_of_input, stop)
     host, port, books = options.host, options.port, options.books
     async with Outside(knobs, books=books, host=host, port=port) as outside:
+        for rule in rules:
+            outside.rules.add(rule)
         # Whoever started the process waits for this line; there is no need to poll the port.
         sys.stdout.write(f"listening on {outside.url}\n")
         sys.stdout.flush()
@@ -142,15 +146,27 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one and prints it")
     parser.add_argument("--books", type=Path, help="JSON lines; read at the start, then added to")
     parser.add_argument("--knobs", type=Path, help="JSON file of the default knobs")
+    parser.add_argument("--rules", type=Path, help="JSON file: a list of rules over the knobs")
     parser.add_argument("--with-parent", action="store_true", help="end when standard input ends")
     options = parser.parse_args()
-    knobs = Knobs()
-    if options.knobs is not None:
-        try:
-            knobs = Knobs.model_validate_json(options.knobs.read_bytes())
-        except (OSError, ValidationError) as problem:
-            parser.error(f"--knobs {options.knobs}: {problem}")
-    asyncio.run(_serve(options, knobs))
+    knobs = _read(parser, "--knobs", options.knobs, TypeAdapter(Knobs), Knobs())
+    rules: list[Rule] = _read(parser, "--rules", options.rules, TypeAdapter(list[Rule]), [])
+    asyncio.run(_serve(options, knobs, rules))
+
+
+def _read(
+    parser: argparse.ArgumentParser,
+    option: str,
+    file: Path | None,
+    form: TypeAdapter[ReadT],
+    default: ReadT,
+) -> ReadT:
+    if file is None:
+        return default
+    try:
+        return form.validate_json(file.read_bytes())
+    except (OSError, ValidationError) as problem:
+        parser.error(f"{option} {file}: {problem}")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
+from ascertain.contracts.value import JsonObject
 from ascertain.testing.knob import Knobs, RateLimit, Rule
 
 Request = Literal["submit", "lookup"]
@@ -21,7 +22,9 @@ class _Standing:
     def used_up(self) -> bool:
         return self.rule.times is not None and self.used >= self.rule.times
 
-    def fits(self, request: Request, reference: str | None, attempt: int) -> bool:
+    def fits(
+        self, request: Request, reference: str | None, attempt: int, content: JsonObject
+    ) -> bool:
         match request:
             case "submit":
                 says = self.rule.submit is not None or self.rule.dedupe is not None
@@ -33,6 +36,7 @@ class _Standing:
             says
             and self.rule.attempt in (None, attempt)
             and self.rule.reference in (None, reference)
+            and self.rule.content.items() <= content.items()
         )
 
 
@@ -66,25 +70,37 @@ class Rulebook:
         self._general.clear()
 
     def peek(self, request: Request, key: str | None, reference: str | None, attempt: int) -> Knobs:
-        """The knobs of a request, without using up a rule."""
-        return self._over_default(self._find(request, key, reference, attempt))
+        """The knobs of a request whose body is not read yet, without using up a rule."""
+        return self._over_default(self._find(request, key, reference, attempt, {}))
 
-    def take(self, request: Request, key: str | None, reference: str | None, attempt: int) -> Knobs:
+    def take(
+        self,
+        request: Request,
+        key: str | None,
+        reference: str | None,
+        attempt: int,
+        content: JsonObject | None = None,
+    ) -> Knobs:
         """The knobs of a request; counts as one use of its rule."""
-        standing = self._find(request, key, reference, attempt)
+        standing = self._find(request, key, reference, attempt, content or {})
         if standing is not None:
             standing.used += 1
         return self._over_default(standing)
 
     def _find(
-        self, request: Request, key: str | None, reference: str | None, attempt: int
+        self,
+        request: Request,
+        key: str | None,
+        reference: str | None,
+        attempt: int,
+        content: JsonObject,
     ) -> _Standing | None:
         for standings in self._candidates(key, reference):
             # Used-up rules leave the list, so that a long script is not walked again and again.
             while standings and standings[0].used_up:
                 standings.pop(0)
             for standing in standings:
-                if not standing.used_up and standing.fits(request, reference, attempt):
+                if not standing.used_up and standing.fits(request, reference, attempt, content):
                     return standing
         return None
 

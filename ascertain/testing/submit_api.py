@@ -61,7 +61,9 @@ class SubmitApi:
             self.provider.refuse(head, self._attempt(head), "invalid")
             return web.json_response({"error": {"code": "not_a_json_object"}}, status=400)
         attempt = self._attempt(submission)
-        knobs = self.rules.take("submit", submission.key, submission.reference, attempt)
+        knobs = self.rules.take(
+            "submit", submission.key, submission.reference, attempt, submission.content
+        )
         decision = self.provider.submit(submission, attempt, knobs)
         reply = Answer() if decision.ruling == "throttled" else knobs.submit.reply
         return await self.courier.deliver(request, reply, lambda: self.provider.reply(decision))

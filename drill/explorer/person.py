@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from ascertain.contracts.command import Action
 from ascertain.contracts.effect import State
-from ascertain.machine import Move
-from ascertain.policy import NEVER_INSISTED
 from drill.explorer.activity import DOWN, FOUND, SEVERAL, Decided
 from drill.explorer.one import changed, one
 from drill.explorer.outside import findings
@@ -42,7 +40,6 @@ class Person:
 
 
 IDLE: Final = one(Person())
-_NOTHING_THERE: Final = frozenset({Action.DENY, Action.AMEND})
 
 
 class Turn(NamedTuple):
@@ -75,8 +72,7 @@ class Persons:
     def _command(self, page: Page, outside: Outside) -> Iterator[Turn]:
         known: set[Person] = set()
         for action in Action:
-            insists = self._setting.overrides and action not in NEVER_INSISTED
-            for override in (False, True) if insists else (False,):
+            for override in (False, True) if self._setting.overrides else (False,):
                 for found, fact in self._views(action, outside, override=override):
                     decided = self._activities.commands(
                         page, found, action, override=override, fact=fact
@@ -91,7 +87,7 @@ class Persons:
     def _says(self, action: Action, found: str, me: Person) -> Turn:
         seen = "" if found == DOWN else f" (the lookup said: {found})"
         insisting = " and insists" if me.override else ""
-        wrong = action in _NOTHING_THERE and not me.override and found in {*FOUND, SEVERAL}
+        wrong = action is Action.DENY and not me.override and found in {*FOUND, SEVERAL}
         broken = "a denial was believed against what the lookup said" if wrong else None
         return Turn(f"looks, commands {action}{insisting}{seen}", me, None, broken=broken)
 
@@ -101,7 +97,7 @@ class Persons:
         """What the lookup may say, and the fact that he names."""
         named = 0 if action is Action.CONFIRM else None
         if self._setting.truth.lag is not None:
-            lie = action in _NOTHING_THERE and outside.by_hand is not None
+            lie = action is Action.DENY and outside.by_hand is not None
             for found in () if lie and not override else findings(outside, self._setting.truth):
                 yield found, named
             return
@@ -113,11 +109,11 @@ class Persons:
         match action:
             case Action.CONFIRM:
                 return bool(outside.facts)
-            case Action.DENY | Action.AMEND:
+            case Action.DENY:
                 return not outside.facts and outside.by_hand is None
             case Action.RETRY | Action.RELEASE:
                 return outside.by_hand is None
-            case Action.TAKE | Action.ABANDON | Action.UNDO:
+            case Action.TAKE | Action.ABANDON:
                 return True
             case _:
                 assert_never(action)
@@ -131,10 +127,7 @@ class Persons:
 
     def _apply(self, page: Page, person: Person, decided: Decided) -> Iterator[Turn]:
         yield Turn("is cut off", IDLE)
-        if decided.move is Move.SUPERSEDE:
-            change = self._book.amend(page, decided.denial, decided.conclusion, fresh=True)
-        else:
-            change = self._book.decide(page, decided.move, decided.conclusion, fresh=True)
+        change = self._book.decide(page, decided.move, decided.conclusion, fresh=True)
         overridden = person.override and change.applied
         told = f"{decided.move} reaches the ledger: {change.answer}"
         yield Turn(told, IDLE, change, overridden, change.broken)

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ascertain import settings
-from ascertain.client import Client, TaskEnded
+from ascertain.client import Client
 from ascertain.contracts import names
 from ascertain.contracts.effect import TERMINAL, State
+from ascertain.errors import TaskEnded
 from ascertain.machine import Move
 from ascertain.ports import EffectFilter
 from starter.demo.application import Account

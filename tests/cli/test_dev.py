@@ -139,7 +139,7 @@ async def test_a_stack_of_the_usual_folder_is_found_only_where_nothing_else_is_n
     assert named.code == 0
     half = await deployed.cli("partitions", code=7, **usual, ASCERTAIN_LEDGER_URL=None)
     assert half.sentence.startswith("no ledger: ")
-    nothing = dict.fromkeys(("TEMPORAL_ADDRESS", "ASCERTAIN_LEDGER_URL"))
+    nothing = dict.fromkeys(("TEMPORAL_ADDRESS", "ASCERTAIN_LEDGER_URL", "ASCERTAIN_CONFIG"))
     answer = await deployed.cli("list", code=6, **usual, **nothing)
     assert f"no Temporal server answers at {stack.temporal_address}" in answer.sentence
     os.close(held)

@@ -127,3 +127,14 @@ async def test_a_gate_that_is_named_wrongly_is_refused(deployed, arguments, said
 async def test_a_gate_cannot_be_moved_without_a_ledger(deployed):
     answer = await deployed.cli("pause", "p", "--reason", "x", code=7, ASCERTAIN_LEDGER_URL=None)
     assert answer.sentence.startswith("no ledger: set ASCERTAIN_LEDGER_URL")
+
+
+async def test_opening_every_partition_names_those_that_are_paused_by_themselves(deployed):
+    await deployed.cli("pause", "gate-h", "--reason", "this one")
+    try:
+        answer = await deployed.cli("resume", "--all")
+        assert answer.out.startswith("The gate of all partitions is open since ")
+        assert "But one is paused by itself: Partition gate-h is paused since" in answer.out
+        assert "held tasks were woken" in answer.out
+    finally:
+        await deployed.cli("resume", "gate-h")

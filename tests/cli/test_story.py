@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
 
+from ascertain import policy
 from ascertain.cli import advice, story, wording
 from ascertain.contracts.claim import Verdict
 from ascertain.contracts.command import Action
 from ascertain.contracts.effect import Evidence, Receipt, State
 from ascertain.contracts.finding import Absent, Differs, Found, Several
-from ascertain.contracts.outcome import NotDone, Unknown
+from ascertain.contracts.outcome import NotDone, Refused, Unknown
 from ascertain.contracts.status import TimelineEntry
 from ascertain.contracts.task import StepResult, TaskOutcome, TaskResult
 from ascertain.machine import Move
@@ -341,6 +343,10 @@ def test_every_state_has_its_words(state):
 
 def test_every_action_has_its_meaning_and_its_place():
     assert set(advice.MEANING) == set(advice.ORDER) == set(Action)
+    asks = {
+        action for action in Action if re.search(r"\bask", advice.MEANING[action], re.IGNORECASE)
+    }
+    assert asks == set(advice.UNASKABLE)
 
 
 @pytest.mark.parametrize(
@@ -358,3 +364,52 @@ def test_every_action_has_its_meaning_and_its_place():
 )
 def test_an_age_is_told_in_one_unit(seconds, said):
     assert wording.age(timedelta(seconds=seconds)) == said
+
+
+async def test_a_second_attempt_on_a_persons_word_is_not_told_as_proved():
+    night = Night(lookup=None)
+    await night.attempt(lost())
+    await quarantine(night)
+    await decide(night, Move.DENY, State.CLEAR, "they say no", error_class=wording.DENIED)
+    told = text(await night.known(doing="retry_in"))
+    assert "will try step charge again, because a person stated that it did not happen" in told
+    assert "A person stated that it does not exist outside, so it may be done." in told
+    await night.attempt(settled("fact-9"))
+    told = text(await night.known("COMPLETED", result=done()))
+    assert "Attempt 2 was allowed because ada stated that the one before did not happen." in told
+    assert "provably did nothing" not in told
+
+
+async def test_input_that_cannot_be_sent_is_told_as_never_sent_and_not_as_the_outsides_no():
+    night = Night()
+    why = Evidence(source="rule", rule=wording.UNSENDABLE, detail="amount: must be a number")
+    await night.attempt(Refused(error_class=wording.UNSENDABLE, evidence=why))
+    step = StepResult(step="charge", effect_id=EFFECT, state=State.REFUSED)
+    result = TaskResult(task_id=TASK, outcome=TaskOutcome.REFUSED, steps=(step,))
+    told = text(await night.known("COMPLETED", result=result))
+    assert "was refused: nothing can be sent for step charge, and nothing was." in told
+    assert "Attempt 1 sent nothing, because no request can be made of the input: amount" in told
+    assert "It was refused before anything was sent." in told
+    assert "outside said no" not in told
+
+
+async def test_an_outside_that_cannot_be_asked_is_never_said_to_be_asked():
+    night = Night(lookup=None)
+    await night.attempt(lost())
+    known = await night.known(doing="reconcile_in")
+    assert "The outside cannot be asked. The same bytes are sent again while" in text(known)
+    await quarantine(night)
+    known = await night.known(doing="quarantined")
+    told = text(known)
+    assert "the outside cannot be asked. An answer of a worker that comes late settles it" in told
+    assert "The outside cannot be asked, so your word counts." in told
+    assert "is asked first" not in told
+    assert all("reconcile" not in item.command for item in story.tell(known).safe_next)
+
+
+async def quarantine(night: Night) -> None:
+    """What the rules make of a doubt about an outside that cannot be asked."""
+    row = await night.row()
+    given = policy.next_question(row, night.kind)
+    assert isinstance(given, policy.Give)
+    await night.ledger.converge(EFFECT, row.version, given.verdict, "host-2:88")

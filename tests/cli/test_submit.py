@@ -8,6 +8,7 @@ from temporalio.service import RPCError
 from ascertain.ports import EffectFilter
 from ascertain.testing.knob import Rule, SubmitKnobs
 from starter.process import free_port
+from tests.cli.test_tasks import quarantined
 
 
 async def stored(deployed, task_id: str) -> bool:
@@ -175,7 +176,7 @@ async def test_one_broken_line_is_told_with_its_number_and_the_others_go_on(depl
         deployed.task("nobody", "note.delete"),
         name="tasks.jsonl",
     )
-    answer = await deployed.cli("submit", file, "--wait", code=2)
+    answer = await deployed.cli("submit", file, "--wait", code=10)
     said = answer.err.splitlines()
     assert len(said) == 2
     assert said[0].startswith("line 2: refused: not JSON: ")
@@ -195,12 +196,12 @@ async def test_a_stream_can_be_submitted_again_and_tells_what_was_there(deployed
     file = deployed.file(
         deployed.task(known), deployed.task(fresh), deployed.task(changed, partition="other")
     )
-    answer = await deployed.cli("submit", file, "--json", code=3)
+    answer = await deployed.cli("submit", file, "--json", code=10)
     *lines, last = map(json.loads, answer.out.splitlines())
     fates = {line["task_id"]: line["fate"] for line in lines}
     assert fates == {known: "duplicate", fresh: "started", changed: "conflict"}
     assert {line["line"] for line in lines} == {1, 2, 3}
-    assert last["exit_code"] == 3
+    assert last["exit_code"] == 10
     summary = last["summary"]
     assert (summary["lines"], summary["duplicate"], summary["conflict"]) == (3, 1, 1)
 
@@ -225,7 +226,7 @@ async def test_without_a_server_one_task_ends_with_exit_code_6(cli, tmp_path):
 
 async def test_what_is_wrong_with_a_task_is_told_without_a_server(cli):
     answer = await cli("submit", "-", stdin=b'{"task_id": "t", "steps": []}', code=2)
-    assert answer.sentence.startswith("task 't': kind: Field required")
+    assert answer.sentence.startswith("task 't': kind: is missing")
 
 
 async def test_an_interrupted_stream_is_finished_by_the_same_command_again(deployed):
@@ -252,3 +253,18 @@ async def test_an_interrupted_stream_is_finished_by_the_same_command_again(deplo
 async def test_a_file_that_cannot_be_read_is_a_usage_error(cli):
     answer = await cli("submit", "not-there.json", code=2)
     assert answer.sentence.startswith("Invalid value: cannot read not-there.json: No such file")
+
+
+async def test_a_folder_is_a_usage_error(cli, tmp_path):
+    answer = await cli("submit", str(tmp_path), code=2)
+    assert answer.sentence.startswith(f"Invalid value: cannot read {tmp_path}: it is a folder")
+
+
+async def test_who_waits_for_a_task_that_needs_a_person_is_told_so_and_how(deployed):
+    task_id = await quarantined(deployed)
+    file = deployed.file(deployed.task(task_id, "note.blind"))
+    answer = await deployed.cli("submit", file, "--within", "3s", code=9, ASCERTAIN_COMMAND="./run")
+    told = f"What is known and what is safe next: `./run explain {task_id}`."
+    noted, ended = answer.err.splitlines()
+    assert noted == f"Task {task_id} waits for a person. {told} The wait goes on."
+    assert ended == f"ascertain: task {task_id} is not over: it waits for a person. {told}"

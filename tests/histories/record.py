@@ -17,12 +17,13 @@ from temporalio.client import Client as TemporalClient
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from activities.serving import Serving
-from ascertain.client import Client, TaskEnded
+from ascertain.client import Client
 from ascertain.contracts import finding, names, outcome
 from ascertain.contracts.command import Command
 from ascertain.contracts.effect import Evidence, Receipt
 from ascertain.contracts.gate import GateChange
 from ascertain.contracts.semantics import LookupBy, Policy, Semantics
+from ascertain.errors import TaskEnded
 from ascertain.ledger.model import ModelLedger
 from ascertain.ports import Call, Kind, Permit
 from starter.temporal import TemporalServer

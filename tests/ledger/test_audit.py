@@ -11,7 +11,8 @@ from hypothesis import given, settings, strategies as st
 from pydantic_core import from_json
 
 from ascertain.contracts.effect import State
-from ascertain.ledger.audit import BrokenChain, jsonb_text, verify_chain
+from ascertain.errors import BrokenChain
+from ascertain.ledger.audit import jsonb_text, verify_chain
 from ascertain.ledger.postgres import PostgresLedger
 from ascertain.machine import Move
 from tests.ledger.steps import (

@@ -112,6 +112,11 @@ class Deployment:
     def ledger_url(self) -> str:
         return self._environment[LEDGER_VARIABLE]
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """By which any program of ours finds this deployment."""
+        return {**os.environ, **self._environment}
+
     def configure(self, *, without: Collection[str] = ()) -> None:
         """Write the deployment file; workers read it when they start."""
         kinds = {name: kind for name, kind in self.settings["kinds"].items() if name not in without}
@@ -128,7 +133,7 @@ class Deployment:
 
     async def worker(self, plan: Plan | None = None) -> WorkerProcess:
         """Start a worker and wait until it polls."""
-        environment = {**os.environ, **self._environment}
+        environment = self.variables
         if plan is not None:
             environment[VARIABLE] = plan.model_dump_json()
         log = self.folder / f"worker-{len(self._workers)}.log"
@@ -208,9 +213,6 @@ class Deployment:
         """A fact that somebody else makes by hand under this reference."""
         draft = Draft(key=None, reference=reference, content=content, received_at=datetime.now(UTC))
         return self.outside.books.commit(draft)
-
-    async def fact_ids(self, effect: str) -> list[str]:
-        return [fact.id for fact in self.outside.books.facts_of(effect)]
 
     def facts(self, effect: str) -> int:
         """How many facts there are under this effect's id, wherever they were made."""

@@ -9,11 +9,10 @@ import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 
-from ascertain.client import TaskEnded
 from ascertain.contracts import names
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
-from ascertain.errors import Conflict, InvalidTask
+from ascertain.errors import Conflict, InvalidTask, TaskEnded
 from ascertain.keys import undo_step
 from ascertain.testing.knob import Answer, Drop, Rule, Silence, SubmitKnobs
 from drill.points import Point

@@ -1,0 +1,82 @@
+"""Wait for what becomes of a task, and say so as soon as it waits for a person."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from ascertain.cli.failure import NotOver
+from ascertain.cli.inspection import program
+from ascertain.cli.listing import STATE
+from ascertain.client import RPC_TIMEOUT, answered
+from ascertain.contracts.effect import State
+from ascertain.errors import AscertainError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from ascertain.client import Client
+    from ascertain.contracts.task import TaskResult
+
+_LOOK_EVERY_S: Final = 1.0
+_NEEDS: Final = {
+    State.QUARANTINED.value: "waits for a person",
+    State.TAKEN_OVER.value: "is in the hands of a person",
+}
+
+
+async def result(
+    client: Client, task_id: str, within: timedelta | None, say: Callable[[str], None]
+) -> TaskResult:
+    """Wait for a task's result.
+
+    Args:
+        client: Where the task is.
+        task_id: Which.
+        within: At most so long; None: without limit.
+        say: Told, once, that the task needs a person.
+
+    Raises:
+        NotOver: It is not over in time; says whether a person is needed.
+        NotFound: There is no such task.
+        TaskEnded: Its workflow ended without a result.
+    """
+    watching = asyncio.create_task(_watch(client, task_id, say))
+    try:
+        return await client.result(task_id, within=within)
+    except TimeoutError:
+        raise NotOver(await _not_over(client, task_id)) from None
+    finally:
+        watching.cancel()
+
+
+async def _watch(client: Client, task_id: str, say: Callable[[str], None]) -> None:
+    while True:
+        await asyncio.sleep(_LOOK_EVERY_S)
+        needs = await _needs(client, task_id)
+        if needs:
+            say(f"Task {task_id} {needs}. {_look(task_id)} The wait goes on.")
+            return
+
+
+async def _not_over(client: Client, task_id: str) -> str:
+    needs = await _needs(client, task_id)
+    if needs:
+        return f"task {task_id} is not over: it {needs}. {_look(task_id)}"
+    return f"task {task_id} is not over yet; it goes on. Look with `{program()} show {task_id}`"
+
+
+def _look(task_id: str) -> str:
+    return f"What is known and what is safe next: `{program()} explain {task_id}`."
+
+
+async def _needs(client: Client, task_id: str) -> str:
+    """In words; empty if it needs nobody, or that cannot be asked now."""
+    try:
+        with answered(f"look at task {task_id}"):
+            handle = client.temporal.get_workflow_handle(task_id)
+            found = await handle.describe(rpc_timeout=RPC_TIMEOUT)
+    except AscertainError:
+        return ""
+    return _NEEDS.get(found.typed_search_attributes.get(STATE, ""), "")

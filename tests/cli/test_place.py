@@ -1,0 +1,111 @@
+"""Where the command finds the deployment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ascertain import client as client_module
+from ascertain.cli import place, stack as stacks
+from ascertain.errors import InvalidSettings
+from ascertain.settings import FILE_VARIABLE, LEDGER_VARIABLE
+
+NAMES = (FILE_VARIABLE, LEDGER_VARIABLE, "TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE")
+OWN = 'task_queue = "own"\n[kinds."a.own"]\nadapter = "http"\n'
+SERVED = '[kinds."a.served"]\nadapter = "http"\n'
+
+
+@pytest.fixture
+def alone(tmp_path, monkeypatch):
+    """A process in an empty folder for which nothing names a server, a ledger or a file."""
+    for name in (*NAMES, *os.environ):
+        monkeypatch.setenv(name, "")  # remembered, so that it is put back however it ends
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("ASCERTAIN_DATA", str(tmp_path / "d"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def stack(alone):
+    """A development stack that runs."""
+    data = alone / "d"
+    data.mkdir()
+    held = stacks.lock(data)
+    assert held is not None
+    served = alone / "served.toml"
+    served.write_text(SERVED)
+    stacks.write(data, stacks.Stack(1, "127.0.0.1:1", "default", "postgresql://x/y", str(served)))
+    yield stacks.running()
+    os.close(held)
+
+
+def test_a_running_stack_brings_its_deployment_file(stack):
+    found = place.find()
+    assert found.stack == stack
+    assert found.kinds == {"a.served"}
+    assert os.environ[LEDGER_VARIABLE] == stack.ledger_url
+
+
+def test_a_file_that_is_here_counts_beside_a_running_stack_and_the_difference_is_told(
+    stack, alone, capsys
+):
+    (alone / "ascertain.toml").write_text(OWN)
+    found = place.find()
+    assert found.stack == stack
+    assert found.kinds == {"a.own"}
+    assert found.settings.task_queue == "own"
+    assert capsys.readouterr().err == (
+        f"The development stack serves {stack.config}, and not ascertain.toml.\n"
+    )
+
+
+def test_the_very_file_that_the_stack_serves_is_no_difference(stack, capsys):
+    os.environ[FILE_VARIABLE] = stack.config
+    assert place.find().kinds == {"a.served"}
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("stack")
+def test_a_file_that_names_a_ledger_is_another_deployment_than_the_stack(alone):
+    (alone / "ascertain.toml").write_text('[ledger]\nurl = "postgresql://own/x"\n')
+    found = place.find()
+    assert found.stack is None
+    assert found.settings.ledger_url == "postgresql://own/x"
+
+
+# The usual address may be somebody else's on this machine.
+LISTED = """
+from ascertain import client
+from ascertain.cli import place, program
+client.DEFAULT_ADDRESS = place.DEFAULT_ADDRESS = {address!r}
+program.run(["list"])
+"""
+
+
+def test_a_server_that_nobody_named_is_named(alone, temporal):
+    def list_tasks(**variables: str) -> str:
+        program = LISTED.format(address=temporal.address)
+        return subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, **variables},
+            cwd=alone,
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stderr
+
+    said = f"Nothing names a Temporal server, so the one at {temporal.address} is used.\n"
+    assert list_tasks() == said
+    assert list_tasks(TEMPORAL_ADDRESS=temporal.address) == ""
+
+
+@pytest.mark.usefixtures("alone")
+async def test_an_address_that_cannot_be_read_is_a_wrong_setting_also_for_services():
+    os.environ["TEMPORAL_ADDRESS"] = "no such place"
+    with pytest.raises(InvalidSettings, match="the connection to Temporal is set wrongly"):
+        await client_module.Client.connect()
