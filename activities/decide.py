@@ -2,33 +2,73 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from temporalio import activity
 
 from activities.question import ask
 from activities.serving import Served, Serving
-from ascertain import policy
+from ascertain import approval, policy
 from ascertain.contracts import finding, names
 from ascertain.contracts.claim import Moved, Taken, Verdict
 from ascertain.contracts.command import Action, Command, CommandAnswer
-from ascertain.contracts.effect import Evidence
+from ascertain.contracts.effect import Evidence, State
 from ascertain.contracts.work import Decision
-from ascertain.errors import LedgerDown, LookupDown
-from ascertain.machine import next_state
+from ascertain.errors import AscertainError, LedgerDown, LookupDown
 from ascertain.objection import objection
 from ascertain.policy import MOVE_OF
 from ascertain.ports import Call
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from ascertain.contracts.claim import Written
-    from ascertain.contracts.effect import EffectRow, Receipt
+    from ascertain.contracts.effect import AuditEvent, EffectRow, Receipt
     from ascertain.contracts.finding import Finding
     from ascertain.contracts.value import JsonObject
     from ascertain.ports import Case, Kind
 
-# These two say what stands outside, so the outside is asked before they are believed.
-BELIEVED = frozenset({Action.CONFIRM, Action.DENY})
+# These say what stands outside, so the outside is asked before they are believed.
+BELIEVED = frozenset({Action.CONFIRM, Action.DENY, Action.AMEND})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A command with all that it is judged by.
+
+    Attributes:
+        first: The same command of another person, where two are needed and one has spoken.
+        alone: Why one person is not enough; None if one is, or if this is the second.
+    """
+
+    decision: Decision
+    served: Served
+    case: Case
+    first: AuditEvent | None = None
+    alone: str | None = None
+
+    @property
+    def command(self) -> Command:
+        """What the person says."""
+        return self.decision.command
+
+    @property
+    def kind(self) -> Kind:
+        """The effect's kind."""
+        return self.served.kind
+
+    @property
+    def acting(self) -> str:
+        """Who moves it: what somebody has taken over moves in that person's name alone."""
+        owner = self.case.row.taken_by if self.case.row.state is State.TAKEN_OVER else None
+        if self.first is not None and self.first.actor == owner:
+            return self.first.actor
+        return self.command.operator
+
+    def refused(self, why: str, row: EffectRow | None = None) -> CommandAnswer:
+        """A command that was not applied, and what stands."""
+        return refused(self.decision, why, row or self.case.row, self.kind)
 
 
 class Decide:
@@ -40,10 +80,12 @@ class Decide:
     @activity.defn(name=names.DECIDE)
     async def decide(self, decision: Decision) -> CommandAnswer:
         """Apply a command, or refuse it with the one sentence that says what stands in its way."""
-        served = self._serving.find(decision.effect.kind)
-        if not isinstance(served, Served):  # the workflow sends it to the kind's own queue
-            return refused(decision, f"cannot be applied here now: {served.reason}")
         try:
+            if decision.command.action is Action.UNDO:
+                return await self._order_undo(decision)
+            served = self._serving.find(decision.effect.kind)
+            if not isinstance(served, Served):  # the workflow sends it to the kind's own queue
+                return refused(decision, f"cannot be applied here now: {served.reason}")
             return await self._decide(served, decision)
         except LedgerDown as error:
             return refused(decision, f"not known to be applied, look at the status: {error}")
@@ -52,51 +94,118 @@ class Decide:
         case = await self._serving.ledger.inspect(decision.effect.effect_id)
         if case is None:
             return refused(decision, "the effect was never claimed, so there is nothing to decide")
-        blocked = policy.refusal(decision.command, case.row, served.kind)
+        asked = await self._second_person(Asked(decision, served, case))
+        blocked = await self._blocked(asked)
         if blocked is not None:
-            return refused(decision, blocked, case.row, served.kind)
-        verdict = await self._verdict(served, decision, case)
+            return blocked
+        verdict = await self._verdict(asked)
         if isinstance(verdict, str):
-            return refused(decision, verdict, case.row, served.kind)
-        return await self._apply(served, decision, verdict)
+            return asked.refused(verdict)
+        if asked.alone is not None:
+            return await self._put_on_record(asked, asked.alone)
+        return await self._apply(asked, verdict)
 
-    async def _apply(self, served: Served, decision: Decision, verdict: Verdict) -> CommandAnswer:
-        command = decision.command
-        written = await self._serving.ledger.decide(
-            decision.effect.effect_id,
-            command.version,
-            MOVE_OF[command.action],
-            verdict,
-            command.operator,
-        )
-        return _answer(decision, written, served.kind)
+    async def _second_person(self, asked: Asked) -> Asked:
+        decision, row = asked.decision, asked.case.row
+        sends = (decision.amended or decision.effect).input
+        alone = approval.needs_second(decision.command, sends, asked.kind.policy.four_eyes)
+        if alone is None:
+            return asked
+        trail = await self._serving.ledger.audit(row.effect_id)
+        first = approval.first_person(decision.command, trail)
+        return Asked(decision, asked.served, asked.case, first, alone if first is None else None)
 
-    async def _verdict(self, served: Served, decision: Decision, case: Case) -> Verdict | str:
-        command, row = decision.command, case.row
-        target = next_state(row.state, MOVE_OF[command.action])
+    async def _blocked(self, asked: Asked) -> CommandAnswer | None:
+        """The answer to a command that cannot be applied as things stand; None if it can."""
+        row = asked.case.row
+        acting = asked.command.model_copy(update={"operator": asked.acting})
+        why = policy.refusal(acting, row, asked.kind)
+        if why is None:
+            return None
+        if asked.command.request_id is not None and asked.command.version < row.version:
+            for event in await self._serving.ledger.audit(row.effect_id):
+                if _was_applied(asked.command, event):
+                    return _applied(asked.command, row, asked.kind, "had been applied before")
+        return asked.refused(why)
+
+    async def _verdict(self, asked: Asked) -> Verdict | str:
+        command, row = asked.command, asked.case.row
+        target = policy.leads_to(command.action, row.state)
         if target is None:
             return f"{command.action} is not possible while the effect is {row.state}"
-        seen = await self._look(served, decision, row) if command.action in BELIEVED else None
-        against = objection(command, case, seen, served.kind)
-        if against is not None and not command.override:
+        seen = await self._look(asked) if command.action in BELIEVED else None
+        against = objection(command, asked.case, seen, asked.kind)
+        insists = command.override and command.action not in policy.NEVER_INSISTED
+        if against is not None and not insists:
             return against
-        receipt = _receipt(command, case, seen) if command.action is Action.CONFIRM else None
+        if command.action is Action.AMEND:
+            return _amending(asked)
+        receipt = _receipt(command, asked.case, seen) if command.action is Action.CONFIRM else None
         if receipt is None and command.action is Action.CONFIRM:
             return "confirm needs a receipt with the fact's external_id: the lookup did not find it"
         error_class = "denied" if command.action is Action.DENY else row.error_class
-        return Verdict(target, _evidence(command), receipt=receipt, error_class=error_class)
+        return Verdict(
+            target, _evidence(asked.command, asked.first), receipt=receipt, error_class=error_class
+        )
 
-    async def _look(
-        self, served: Served, decision: Decision, row: EffectRow
-    ) -> Finding | LookupDown | None:
+    async def _look(self, asked: Asked) -> Finding | LookupDown | None:
         """What the outside says before a person is believed; None where it cannot be asked at all."""
-        if served.kind.semantics.lookup is None:
+        if asked.kind.semantics.lookup is None:
             return None
-        call = Call(decision.effect, row.frozen, row.attempt, row.job_id, row.external_id)
+        row = asked.case.row
+        call = Call(asked.decision.effect, row.frozen, row.attempt, row.job_id, row.external_id)
         try:
-            return await ask(served, call)
+            return await ask(asked.served, call)
         except LookupDown as error:
             return error
+
+    async def _put_on_record(self, asked: Asked, why: str) -> CommandAnswer:
+        """Remember the first person's command in the trail; the same person twice is still one."""
+        row, command = asked.case.row, asked.command
+        known = approval.requests(command, await self._serving.ledger.audit(row.effect_id))
+        if not known:
+            evidence = approval.request(command, why)
+            await self._serving.ledger.note(row.effect_id, command.operator, evidence)
+        message = (
+            f"{command.action} is on record and not applied yet: {why}, so a second person must give the "
+            f"same command for version {row.version}"
+        )
+        answer = asked.refused(why)
+        return answer.model_copy(update={"pending": True, "message": message})
+
+    async def _apply(self, asked: Asked, verdict: Verdict) -> CommandAnswer:
+        ledger, command, row = self._serving.ledger, asked.command, asked.case.row
+        if command.action is Action.AMEND:
+            denial = None if row.state is State.CLEAR else _denial(asked)
+            written = await ledger.amend(
+                row.effect_id, command.version, denial, verdict, asked.acting
+            )
+        else:
+            move = MOVE_OF[command.action]
+            written = await ledger.decide(
+                row.effect_id, command.version, move, verdict, asked.acting
+            )
+        return _answer(asked, written)
+
+    async def _order_undo(self, decision: Decision) -> CommandAnswer:
+        """The order stands in the trail of what is taken back; the undo is an effect of its own."""
+        ledger, command = self._serving.ledger, decision.command
+        case = await ledger.inspect(decision.effect.effect_id)
+        kind = self._serving.kinds.get(decision.effect.kind)
+        if case is None or kind is None:
+            return refused(decision, "no worker here knows the effect, or its kind")
+        why = policy.refusal(command, case.row, kind)
+        if why is not None:
+            return refused(decision, why, case.row, kind)
+        await ledger.note(case.row.effect_id, command.operator, _evidence(command))
+        what = f"ordered: {case.row.step} is taken back by an effect of its own"
+        return _applied(command, case.row, kind, what)
+
+
+def _was_applied(command: Command, event: AuditEvent) -> bool:
+    """Whether the event is this very request's, whose answer was lost."""
+    same = event.evidence.body.get("request_id") == command.request_id
+    return same and event.move == MOVE_OF[command.action]
 
 
 def _receipt(command: Command, case: Case, seen: Finding | LookupDown | None) -> Receipt | None:
@@ -106,33 +215,62 @@ def _receipt(command: Command, case: Case, seen: Finding | LookupDown | None) ->
     return command.receipt or (case.late[-1].receipt if case.late else None)
 
 
-def _evidence(command: Command) -> Evidence:
+def _amending(asked: Asked) -> Verdict | str:
+    """The end of the old effect, linked with the new one, whose input its adapter can do."""
+    amended = asked.decision.amended
+    if amended is None:
+        return "the task does not say which effect comes instead"
+    if amended.input == asked.decision.effect.input:
+        return "the new input is the old one; to have that done again, deny or retry"
+    try:
+        asked.served.adapter.prepare(amended)
+    except AscertainError as error:
+        return f"the new input is no input of {amended.kind}: {error}"
+    except Exception as error:  # noqa: BLE001  # an adapter may raise anything; its text may be secret
+        return f"the adapter of {amended.kind} failed to prepare it with {type(error).__qualname__}"
+    evidence = _evidence(asked.command, asked.first, **policy.amendment(amended))
+    return Verdict(State.SUPERSEDED, evidence, superseded_by=amended.effect_id)
+
+
+def _denial(asked: Asked) -> Verdict:
+    evidence = _evidence(asked.command, asked.first).model_copy(update={"rule": Action.DENY.value})
+    return Verdict(State.CLEAR, evidence, error_class="denied")
+
+
+def _evidence(command: Command, first: AuditEvent | None = None, **more: JsonValue) -> Evidence:
     body: JsonObject = {
         "seen": command.evidence,
         "override": command.override,
         "request_id": command.request_id,
+        **more,
     }
     detail = f"{command.operator}: {command.reason}"
+    if first is not None:
+        body["persons"] = [first.actor, command.operator]
+        detail = f"{detail} (as {first.evidence.detail.partition(' (waits ')[0]})"
     return Evidence(source="person", rule=command.action.value, detail=detail, body=body)
 
 
-def _answer(decision: Decision, written: Written, kind: Kind) -> CommandAnswer:
-    command = decision.command
-    if isinstance(written, Moved):
-        state = written.row.state
-        return CommandAnswer(
-            applied=True,
-            message=f"{command.action} applied: the effect is {state}",
-            effect_id=decision.effect.effect_id,
-            standing=policy.standing_of(written.row, kind),
-        )
-    if isinstance(written, Taken):
-        why = f"the fact {written.external_id} already proves {written.effect_id}"
-        return refused(decision, why, written.row, kind)
-    if written.row is None:
-        return refused(decision, "the effect is not in the ledger")
-    stale = policy.refusal(command, written.row, kind) or "it was moved at the same moment"
-    return refused(decision, stale, written.row, kind)
+def _answer(asked: Asked, written: Written) -> CommandAnswer:
+    match written:
+        case Moved(row=row):
+            return _applied(asked.command, row, asked.kind, f"applied: the effect is {row.state}")
+        case Taken(external_id=fact, effect_id=other, row=row):
+            return asked.refused(f"the fact {fact} already proves {other}", row)
+        case _ if written.row is None:
+            return asked.refused("the effect is not in the ledger")
+        case _:
+            stale = policy.refusal(asked.command, written.row, asked.kind)
+            return asked.refused(stale or "it was moved at the same moment", written.row)
+
+
+def _applied(command: Command, row: EffectRow, kind: Kind, what: str) -> CommandAnswer:
+    return CommandAnswer(
+        applied=True,
+        message=f"{command.action} {what}",
+        effect_id=row.effect_id,
+        standing=policy.standing_of(row, kind),
+    )
 
 
 def refused(

@@ -101,7 +101,7 @@ class BrokenChain(AscertainError):
     """
 
     code = "broken_chain"
-    exit_code = 11
+    exit_code = 12
 
     def __init__(self, effect_id: str, seq: int, why: str) -> None:
         super().__init__(f"the audit trail of {effect_id} is broken at event {seq}: {why}")

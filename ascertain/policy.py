@@ -7,10 +7,12 @@ gives the same answer.
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, assert_never
 
+from ascertain import keys
 from ascertain.contracts import directive, finding, outcome
 from ascertain.contracts.claim import Verdict
 from ascertain.contracts.command import Action
@@ -22,8 +24,10 @@ if TYPE_CHECKING:
 
     from ascertain.contracts.command import Command
     from ascertain.contracts.directive import Directive, Standing
+    from ascertain.contracts.effect import Effect
     from ascertain.contracts.finding import Finding
     from ascertain.contracts.outcome import Outcome
+    from ascertain.contracts.value import JsonObject
     from ascertain.ports import Kind
 
 NO_WAIT = timedelta(0)
@@ -31,13 +35,16 @@ NO_WAIT = timedelta(0)
 AFTER = timedelta(milliseconds=20)
 
 # A person who gives one of these goes on to act, or lets others act, as if nothing were under way.
-HANDS_ON = frozenset({Action.TAKE, Action.DENY, Action.ABANDON})
+HANDS_ON = frozenset({Action.TAKE, Action.DENY, Action.AMEND, Action.ABANDON})
+# Nothing but proof lets another input be sent, so nobody can insist on it.
+NEVER_INSISTED = frozenset({Action.AMEND, Action.UNDO})
 
 MOVE_OF: dict[Action, Move] = {
     Action.TAKE: Move.TAKE,
     Action.CONFIRM: Move.CONFIRM,
     Action.DENY: Move.DENY,
     Action.RETRY: Move.RETRY,
+    Action.AMEND: Move.SUPERSEDE,
     Action.ABANDON: Move.ABANDON,
     Action.RELEASE: Move.RELEASE,
 }
@@ -271,6 +278,8 @@ def directive_for(row: EffectRow, kind: Kind, *, slower: bool = False, why: str 
                 msg = f"{row.effect_id} is SETTLED without a receipt"
                 raise ValueError(msg)
             return directive.Done(receipt=row.receipt)
+        case State.SUPERSEDED if row.superseded_by is not None:
+            return _superseded(row, row.superseded_by)
         case State.REFUSED | State.ABANDONED | State.SUPERSEDED:
             return directive.Refused(state=row.state, reason=reason, standing=standing)
         case State.CLEAR:
@@ -294,6 +303,26 @@ def directive_for(row: EffectRow, kind: Kind, *, slower: bool = False, why: str 
             assert_never(row.state)
 
 
+def amendment(effect: Effect) -> JsonObject:
+    """What the evidence of SUPERSEDED keeps of the effect that comes instead: all that is new in it.
+
+    As canonical text, which no database makes other numbers of.
+    """
+    return {"revision": effect.revision, "input": keys.canonical(effect.input).decode()}
+
+
+def _superseded(row: EffectRow, by: str) -> Directive:
+    body = row.evidence.body
+    return directive.Superseded.model_validate(
+        {
+            "by": by,
+            "revision": body["revision"],
+            "input": json.loads(str(body["input"])),
+            "reason": row.evidence.detail,
+        }
+    )
+
+
 def standing_of(row: EffectRow, kind: Kind, why: str = "") -> Standing:
     """What a person is told of the effect."""
     in_doubt = row.state in {State.UNKNOWN, State.ACCEPTED, State.IN_FLIGHT}
@@ -308,14 +337,28 @@ def standing_of(row: EffectRow, kind: Kind, why: str = "") -> Standing:
         reason=why or row.evidence.detail,
         conclusive_at=conclusive_at(row, kind) if in_doubt and kind.semantics.lookup else None,
         act_from=quiet_at(row, kind) if _may_still_land(row, kind) else None,
-        safe_next=tuple(act.value for act in Action if next_state(row.state, MOVE_OF[act])),
+        safe_next=tuple(act.value for act in Action if leads_to(act, row.state)),
         askable=kind.semantics.lookup is not None,
     )
 
 
+def leads_to(action: Action, state: State) -> State | None:
+    """Where a person's command leads from a state; None if nowhere.
+
+    An amendment includes the statement that there is nothing, where that is not proven yet. What an undo
+    takes back has existed and stays SETTLED: the undo is an effect of its own.
+    """
+    if action is Action.UNDO:
+        return state if state is State.SETTLED else None
+    if action is Action.AMEND:
+        denied = next_state(state, Move.DENY) or state
+        return next_state(denied, Move.SUPERSEDE)
+    return next_state(state, MOVE_OF[action])
+
+
 def allowed(action: Action, row: EffectRow, kind: Kind) -> str | None:
     """None if a person may do this now; otherwise one sentence that says what stands in the way."""
-    if next_state(row.state, MOVE_OF[action]) is None:
+    if leads_to(action, row.state) is None:
         if row.state is State.IN_FLIGHT:
             until = f"{row.lease_until:%H:%M:%S} UTC"
             return f"an attempt is in flight, do not act yet; its permit ends at {until}"
@@ -346,6 +389,5 @@ def refusal(command: Command, row: EffectRow, kind: Kind) -> str | None:
     if row.state is State.TAKEN_OVER and row.taken_by != command.operator:
         return f"{row.taken_by} has taken it over; ask them to release it"
     blocked = allowed(command.action, row, kind)
-    if blocked is not None and command.override and next_state(row.state, MOVE_OF[command.action]):
-        return None
-    return blocked
+    insists = command.override and command.action not in NEVER_INSISTED
+    return None if insists and leads_to(command.action, row.state) else blocked

@@ -264,6 +264,16 @@ class Ledger(Protocol):
         """Apply a person's decision, by expected version; durable. TAKEN_OVER only by who took it."""
         ...
 
+    async def amend(
+        self, effect_id: str, version: int, denial: Verdict | None, verdict: Verdict, operator: str
+    ) -> Written:
+        """Close an effect in favour of the one that has a new input (SUPERSEDED); durable.
+
+        Only from CLEAR without a late receipt. ``denial`` (CLEAR) comes first where it is QUARANTINED or
+        TAKEN_OVER, in the same commit, so that nobody can claim the old one in between: both or neither.
+        """
+        ...
+
     async def inspect(self, effect_id: str) -> Case | None:
         """The row, the ledger's clock and the late receipts; None when it was never claimed."""
         ...

@@ -18,7 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from ascertain.contracts.work import Answer, Decision, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from ascertain.contracts.directive import Directive, Unrecorded
     from ascertain.contracts.effect import Effect, Receipt
@@ -39,7 +39,8 @@ class Pursuit:
     """One effect on its way to a final state.
 
     It decides nothing: every turn is an activity's directive. ``halt`` is asked where the effect
-    provably does not exist, so that a cancelled task can stop there.
+    provably does not exist, so that a cancelled task can stop there. ``before_turn`` is let finish
+    before the effect is touched. Where a person replaced the input, ``effect`` is the one with the new.
     """
 
     def __init__(
@@ -48,12 +49,14 @@ class Pursuit:
         *,
         on_directive: Callable[[Effect, Directive], None],
         halt: Callable[[], bool],
+        before_turn: Callable[[], Awaitable[None]],
     ) -> None:
         self.effect = effect
         self.route: directive.RunQueued | None = None
         self.woken = False
         self._on_directive = on_directive
         self._halt = halt
+        self._before_turn = before_turn
         self._failures: dict[str, int] = {}
         self._asked = False
         self._running: workflow.ActivityHandle[Any] | None = None
@@ -64,8 +67,11 @@ class Pursuit:
         Raises:
             ApplicationError: The ledger holds other content under this id.
         """
+        await self._before_turn()
         following = await (self._reconcile() if self._halt() else self._perform())
         while True:
+            if isinstance(following, directive.Superseded):
+                self.effect = _successor(self.effect, following)
             self._on_directive(self.effect, following)
             closed = self._closing(following)
             if closed is not None:
@@ -91,6 +97,8 @@ class Pursuit:
         match following:
             case directive.RunQueued():
                 self.route = following
+                return await (self._reconcile() if self._halt() else self._perform())
+            case directive.Superseded():
                 return await (self._reconcile() if self._halt() else self._perform())
             case directive.Held(delay=delay) | directive.RetryIn(delay=delay):
                 await self.pause(delay)
@@ -126,10 +134,13 @@ class Pursuit:
             with contextlib.suppress(TimeoutError):
                 await workflow.wait_condition(lambda: self.woken, timeout=delay)
         self.woken = False
+        await self._before_turn()
 
-    async def decide(self, decision: Decision) -> CommandAnswer:
-        """Have a person's command applied where this effect's adapter is."""
+    async def decide(self, decision: Decision, *, here: bool = False) -> CommandAnswer:
+        """Have a person's command applied where this effect's adapter is, or ``here`` if it needs none."""
         try:
+            if here:
+                return await _locally(names.DECIDE, decision, CommandAnswer)
             return await self._activity(names.DECIDE, decision, CommandAnswer)
         except FAILED as error:
             message = f"not known to be applied, look at the status: {_why(error)}"
@@ -163,14 +174,7 @@ class Pursuit:
         self, name: str, argument: Work | Decision, result: type[ResultT]
     ) -> ResultT:
         if self.route is None:
-            inline: ResultT = await workflow.execute_local_activity(
-                name,
-                argument,
-                result_type=result,
-                start_to_close_timeout=INLINE_TIMEOUT,
-                retry_policy=ONCE,
-            )
-            return inline
+            return await _locally(name, argument, result)
         handle: workflow.ActivityHandle[ResultT] = workflow.start_activity(
             name,
             argument,
@@ -201,6 +205,26 @@ class Pursuit:
             receipt=receipt,
             reason=following.reason,
         )
+
+
+async def _locally(name: str, argument: Work | Decision, result: type[ResultT]) -> ResultT:
+    inline: ResultT = await workflow.execute_local_activity(
+        name,
+        argument,
+        result_type=result,
+        start_to_close_timeout=INLINE_TIMEOUT,
+        retry_policy=ONCE,
+    )
+    return inline
+
+
+def _successor(effect: Effect, following: directive.Superseded) -> Effect:
+    changes = {
+        "effect_id": following.by,
+        "revision": following.revision,
+        "input": following.input,
+    }
+    return effect.model_copy(update=changes)
 
 
 def _why(error: ActivityError | ApplicationError) -> str:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
+    from pydantic import ValidationError
+
     from ascertain.contracts import names
-    from ascertain.contracts.command import Command, CommandAnswer
+    from ascertain.contracts.command import Action, Command, CommandAnswer
     from ascertain.contracts.directive import ReconcileIn, RunQueued
-    from ascertain.contracts.effect import Effect, State, Undone
+    from ascertain.contracts.effect import Effect, State
     from ascertain.contracts.fault import faults
     from ascertain.contracts.status import TaskStatus, Timeline
     from ascertain.contracts.task import (
@@ -27,17 +28,20 @@ with workflow.unsafe.imports_passed_through():
         TaskResult,
     )
     from ascertain.contracts.value import JsonObject
-    from ascertain.contracts.work import Decision
-    from ascertain.errors import InvalidTask
 
 from ascertain import keys
-from ascertain.door import admit
+from workflows.content import (
+    admit_input,
+    admitted,
+    decision_about,
+    effect_of,
+    undo_of,
+)
 from workflows.effect import Pursuit
 from workflows.view import View
 
 if TYPE_CHECKING:
     from ascertain.contracts.directive import Directive
-    from ascertain.contracts.task import Step
 
 NOTHING = RawValue(Payload())
 
@@ -63,6 +67,8 @@ class TaskWorkflow:
         self._route: RunQueued | None = None
         self._cancelling = False
         self._only_ascertain = False
+        self._given_up = False
+        self._taking_back: list[str] = []
         self._deciding = asyncio.Lock()
         self._answered: dict[str, CommandAnswer] = {}
 
@@ -78,7 +84,7 @@ class TaskWorkflow:
         Raises:
             ApplicationError: ``InvalidTask`` or ``Conflict``; nothing was done outside by this run.
         """
-        self._task, progress = _admitted(content)
+        self._task, progress = admitted(content)
         self._go_on_from(progress)
         outcome = await self._uninterrupted(self._task)
         if outcome is TaskOutcome.CANCELLED:
@@ -94,6 +100,7 @@ class TaskWorkflow:
         self._steps, self._undone = list(progress.steps), list(progress.undone)
         self._ending, self._route = progress.ending, progress.route
         self._only_ascertain = progress.only_ascertain
+        self._given_up, self._taking_back = progress.given_up, list(progress.taking_back)
 
     def _stopped(self) -> BaseException:
         if self._cancelling:
@@ -117,6 +124,7 @@ class TaskWorkflow:
     async def _work(self, task: Task) -> TaskOutcome:
         if self._ending is None:
             self._ending = await self._forward(task)
+        await self._take_back()
         if self._takes_back(task, self._ending):
             await self._back(task)
             if any(done.state is State.CLEAR for done in self._undone):
@@ -129,11 +137,19 @@ class TaskWorkflow:
         for step in task.steps[len(self._steps) :]:
             if self._cancelling:
                 return TaskOutcome.CANCELLED
-            done = await self._pursue(_effect(task, step))
+            if self._given_up:
+                return TaskOutcome.ABANDONED
+            done = await self._pursue(effect_of(task, step))
             self._steps.append(done)
             if done.state is not State.SETTLED:
-                return OUTCOME[done.state]
-        return TaskOutcome.DONE
+                return self._outcome(done.state)
+        return TaskOutcome.ABANDONED if self._given_up else TaskOutcome.DONE
+
+    def _outcome(self, state: State) -> TaskOutcome:
+        stopped = self._cancelling or self._only_ascertain
+        if state is State.CLEAR and self._given_up and not stopped:
+            return TaskOutcome.ABANDONED
+        return OUTCOME[state]
 
     def _takes_back(self, task: Task, outcome: TaskOutcome) -> bool:
         if outcome is TaskOutcome.CANCELLED:
@@ -142,27 +158,41 @@ class TaskWorkflow:
 
     async def _back(self, task: Task) -> None:
         settled = [done for done in self._steps if done.state is State.SETTLED]
-        undoing = [undo for done in reversed(settled) if (undo := _undo(task, done)) is not None]
-        for effect in undoing[len(self._undone) :]:
-            self._undone.append(await self._pursue(effect))
+        undoing = [undo for done in reversed(settled) if (undo := undo_of(task, done)) is not None]
+        for effect in undoing:
+            if effect.step not in {done.step for done in self._undone}:
+                self._undone.append(await self._pursue(effect))
+
+    async def _take_back(self) -> None:
+        """What persons ordered to be taken back, before anything else is touched."""
+        while self._task is not None and self._taking_back:
+            step = self._taking_back[0]
+            undo = undo_of(self._task, next(done for done in self._steps if done.step == step))
+            if undo is not None:
+                self._undone.append(await self._pursue(undo))
+            self._taking_back.remove(step)
 
     async def _pursue(self, effect: Effect) -> StepResult:
+        undo = effect.undoes is not None
         pursuit = Pursuit(
             effect,
             on_directive=self._obeying,
-            halt=lambda: self._halts(undo=effect.undoes is not None),
+            halt=lambda: self._halts(undo=undo),
+            before_turn=_nothing if undo else self._take_back,
         )
         pursuit.route, self._route = self._route, None
         self._view.begin(effect)
-        self._pursuit = pursuit
+        waiting, self._pursuit = self._pursuit, pursuit
         try:
             return await pursuit.run()
         finally:
-            self._pursuit = None
+            self._pursuit = waiting
+            if waiting is not None:
+                self._view.begin(waiting.effect)
 
     def _halts(self, *, undo: bool) -> bool:
         """Whether nothing new is to be done; what was begun is ascertained all the same."""
-        return self._only_ascertain or (self._cancelling and not undo)
+        return self._only_ascertain or ((self._cancelling or self._given_up) and not undo)
 
     def _obeying(self, effect: Effect, following: Directive) -> None:
         self._view.follow(effect, following)
@@ -179,22 +209,24 @@ class TaskWorkflow:
             steps=tuple(self._steps),
             undone=tuple(self._undone),
             ending=self._ending,
-            route=self._pursuit.route,
+            route=None if self._taking_back else self._pursuit.route,
             only_ascertain=self._only_ascertain,
+            taking_back=tuple(self._taking_back),
+            given_up=self._given_up,
         )
         content = self._task.model_dump(mode="json", exclude_defaults=True)
         workflow.continue_as_new(Continuation(task=content, progress=progress))
 
     @workflow.update(name=names.TAKEOVER, description="A person's command for the open effect")
     async def takeover(self, command: JsonObject) -> CommandAnswer:
-        """Apply a takeover command.
+        """Apply a takeover command, or put it on record for a second person.
 
         Raises:
             ApplicationError: ``CommandRefused``, with the answer as its detail. The update fails, so that
                 whoever gave the command sees it, with any client; the task goes on.
         """
         answer = await self._answer(command)
-        if not answer.applied:
+        if not (answer.applied or answer.pending):
             raise ApplicationError(answer.message, answer, type=names.COMMAND_REFUSED)
         return answer
 
@@ -209,7 +241,7 @@ class TaskWorkflow:
     async def takeover_signal(self, command: Any = None, _: Any = None) -> None:  # noqa: ANN401  # any may come
         """The same as the update, for tools that can only signal; refusals stand in the status."""
         answer = await self._answer(command)
-        if not answer.applied:
+        if not (answer.applied or answer.pending):
             self._view.refuse("", names.TAKEOVER, answer.message)
 
     @workflow.signal(name=names.RECONCILE_NOW, description="Ask the outside now")
@@ -235,8 +267,10 @@ class TaskWorkflow:
             outcome=self._ending,
             steps=tuple(self._steps),
             undone=tuple(self._undone),
+            undoable=() if task is None or self._ending else tuple(self._undoable(task)),
             open=self._view.open,
             refused_commands=tuple(self._view.refused),
+            pending_commands=tuple(self._view.pending),
         )
 
     @workflow.query(name=names.TIMELINE, description="What happened, oldest first")
@@ -251,18 +285,44 @@ class TaskWorkflow:
     def _admitted(self, command: object) -> Command:
         """The command, or a ValueError whose text is one sentence for its sender."""
         try:
-            admitted = Command.model_validate(command)
+            given = Command.model_validate(command)
         except ValidationError as error:
             raise ValueError(f"not a takeover command: {faults(error)}") from None
-        pursuit = self._pursuit
-        if pursuit is None:
+        pursuit, task = self._pursuit, self._task
+        if pursuit is None or task is None:
             msg = "the task has no open effect now, so there is nothing to decide"
             raise ValueError(msg)
-        if admitted.effect_id not in {None, pursuit.effect.effect_id}:
-            msg = f"the open effect is {pursuit.effect.effect_id}, not {admitted.effect_id}"
+        meant = pursuit.effect.effect_id
+        if given.action is Action.UNDO:
+            meant = self._to_take_back(task, given).effect_id
+        if given.effect_id not in {None, meant}:
+            msg = f"the open effect is {meant}, not {given.effect_id}"
             raise ValueError(msg)
+        if (given.action is Action.AMEND) != (given.input is not None):
+            msg = "amend, and nothing else, needs input: the whole new input of the effect"
+            raise ValueError(msg)
+        if given.input is not None:
+            admit_input(task, pursuit.effect, given.input)
         # A command that waits its turn is for this effect, whatever the task has come to by then.
-        return admitted.model_copy(update={"effect_id": pursuit.effect.effect_id})
+        return given.model_copy(update={"effect_id": meant})
+
+    def _to_take_back(self, task: Task, command: Command) -> StepResult:
+        """The settled step that an undo means; a ValueError if there is none, or more than one."""
+        if self._ending is not None:
+            msg = f"the task is {self._ending}, and its steps are taken back already or not at all"
+            raise ValueError(msg)
+        free = self._undoable(task)
+        meant = [done for done in free if command.effect_id in {None, done.effect_id}]
+        if len(meant) == 1:
+            return meant[0]
+        names = ", ".join(f"{done.step} ({done.effect_id})" for done in free) or "none"
+        msg = f"name by effect_id one settled step that declares an undo and still has it: {names}"
+        raise ValueError(msg)
+
+    def _undoable(self, task: Task) -> list[StepResult]:
+        busy = {*self._taking_back, *(done.step for done in self._undone)}
+        able = [done for done in self._steps if undo_of(task, done) is not None]
+        return [done for done in able if not {done.step, keys.undo_step(done.step)} & busy]
 
     async def _answer(self, command: object) -> CommandAnswer:
         try:
@@ -276,74 +336,43 @@ class TaskWorkflow:
             repeated = self._answered.get(command.request_id or "")
             if repeated is not None:
                 return repeated
+            if command.action is Action.UNDO:
+                return await self._order_undo(command)
             pursuit = self._pursuit
             if pursuit is None or pursuit.effect.effect_id != command.effect_id:
                 message = f"{command.action} refused: {command.effect_id} was closed meanwhile"
                 return CommandAnswer(applied=False, message=message)
-            answer = await pursuit.decide(Decision(effect=pursuit.effect, command=command))
-            self._view.note(pursuit.effect.step, command.action.value, answer.message)
+            answer = await pursuit.decide(decision_about(pursuit.effect, command))
+            self._remember(pursuit.effect.step, command, answer)
             if answer.applied:
-                if command.request_id:
-                    self._answered[command.request_id] = answer
                 pursuit.wake()
             return answer
 
+    async def _order_undo(self, command: Command) -> CommandAnswer:
+        pursuit, task = self._pursuit, self._task
+        if pursuit is None or task is None:
+            return CommandAnswer(applied=False, message="undo refused: the task is over")
+        try:
+            done = self._to_take_back(task, command)
+        except ValueError as error:
+            return CommandAnswer(applied=False, message=f"undo refused: {error}")
+        step = next(step for step in task.steps if step.name == done.step)
+        taken = effect_of(task, step).model_copy(update={"effect_id": done.effect_id})
+        answer = await pursuit.decide(decision_about(taken, command), here=True)
+        self._remember(done.step, command, answer)
+        if answer.applied:
+            self._given_up = True
+            self._taking_back.append(done.step)
+            pursuit.wake()
+        return answer
 
-def _admitted(content: RawValue) -> tuple[Task, Progress]:
-    """The task, by the same rules as at the client's door, and what an earlier run gives over."""
-    try:
-        given = _decoded(content)
-        task, progress = given, Progress()
-        if set(given) == set(Continuation.model_fields):
-            continuation = Continuation.model_validate(given)
-            task, progress = continuation.task, continuation.progress
-        admitted = admit(task)
-    except (InvalidTask, ValueError) as error:
-        raise ApplicationError(str(error), type="InvalidTask", non_retryable=True) from None
-    if admitted.task_id != workflow.info().workflow_id:
-        message = (
-            f"the workflow id {workflow.info().workflow_id} must be the task_id {admitted.task_id}"
-        )
-        raise ApplicationError(message, type="InvalidTask", non_retryable=True)
-    return admitted, progress
-
-
-def _decoded(content: RawValue) -> JsonObject:
-    """The argument as JSON; a ValueError that never repeats the argument if it is none."""
-    try:
-        decoded: JsonObject = workflow.payload_converter().from_payload(
-            content.payload, dict[str, Any]
-        )
-    except Exception:  # noqa: BLE001  # a codec may raise anything over bytes that anybody sent
-        msg = "the workflow's one argument must be a task as JSON"
-        raise ValueError(msg) from None
-    return decoded
+    def _remember(self, step: str, command: Command, answer: CommandAnswer) -> None:
+        self._view.note(step, command.action.value, answer.message)
+        if answer.pending:
+            self._view.wait_for_second(step, command, answer)
+        if answer.applied and command.request_id:
+            self._answered[command.request_id] = answer
 
 
-def _effect(task: Task, step: Step) -> Effect:
-    return Effect(
-        effect_id=keys.effect_id(workflow.info().namespace, task.task_id, step.name, 0),
-        task_id=task.task_id,
-        step=step.name,
-        kind=step.kind,
-        partition=task.partition,
-        message_id=task.message_id,
-        input=step.input,
-    )
-
-
-def _undo(task: Task, done: StepResult) -> Effect | None:
-    step = next(step for step in task.steps if step.name == done.step)
-    if step.undo is None or done.receipt is None:
-        return None
-    name = keys.undo_step(step.name)
-    return Effect(
-        effect_id=keys.effect_id(workflow.info().namespace, task.task_id, name, 0),
-        task_id=task.task_id,
-        step=name,
-        kind=step.undo.kind,
-        partition=task.partition,
-        message_id=task.message_id,
-        input=step.undo.input,
-        undoes=Undone(effect_id=done.effect_id, external_id=done.receipt.external_id),
-    )
+async def _nothing() -> None:
+    """What an undo waits for before its turn."""

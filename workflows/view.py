@@ -13,6 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from ascertain.contracts.status import OpenEffect, TimelineEntry
 
 if TYPE_CHECKING:
+    from ascertain.contracts.command import Command, CommandAnswer
     from ascertain.contracts.directive import Directive
     from ascertain.contracts.effect import Effect
     from ascertain.contracts.task import TaskOutcome
@@ -35,6 +36,7 @@ class View:
     def __init__(self) -> None:
         self.open: OpenEffect | None = None
         self.refused: list[TimelineEntry] = []
+        self.pending: list[TimelineEntry] = []
         self.entries: list[TimelineEntry] = []
         self.state = RUNNING
         self._labelled = False
@@ -64,17 +66,27 @@ class View:
             since=since,
             standing=following.standing,
         )
+        if _version(before) != _version(self.open):
+            self.pending = []
         if isinstance(following, directive.Done | directive.RunQueued):
             return
         error_class = following.standing.error_class if following.standing else None
         self._label(state, error_class)
-        workflow.set_current_details(details(self.open, state))
+        self._show()
 
     def refuse(self, step: str, what: str, why: str) -> None:
         """Remember a command that was sent as a signal and not applied."""
         entry = TimelineEntry(at=workflow.now(), step=step, what=what, detail=why)
         self.refused = [*self.refused, entry][-TIMELINE_KEPT:]
         self._note(step, what, why)
+        self._show()
+
+    def wait_for_second(self, step: str, command: Command, answer: CommandAnswer) -> None:
+        """Remember a command that the same one of a second person applies, until the effect moves."""
+        what, detail = command.action.value, f"{command.operator}: {answer.message}"
+        entry = TimelineEntry(at=workflow.now(), step=step, what=what, detail=detail)
+        self.pending = [*self.pending, entry][-TIMELINE_KEPT:]
+        self._show()
 
     def note(self, step: str, what: str, detail: str) -> None:
         """Add a line to the timeline."""
@@ -87,6 +99,15 @@ class View:
             self._label(outcome.value, None)
             workflow.set_current_details(f"**{outcome.value}**")
         self.state = outcome.value
+
+    def _show(self) -> None:
+        """What the Web UI shows; a smooth task has nothing to be told."""
+        if self.open is None or not self._labelled:
+            return
+        told = [details(self.open, self.state)]
+        told += [_paragraph("Waits for a second person", entry) for entry in self.pending[-3:]]
+        told += [_paragraph("Not applied", entry) for entry in self.refused[-3:]]
+        workflow.set_current_details("\n\n".join(told))
 
     def _note(self, step: str, what: str, detail: str) -> None:
         entry = TimelineEntry(at=workflow.now(), step=step, what=what, detail=detail)
@@ -105,6 +126,14 @@ class View:
         )
 
 
+def _version(opened: OpenEffect | None) -> int | None:
+    return opened.standing.version if opened is not None and opened.standing else None
+
+
+def _paragraph(what: str, entry: TimelineEntry) -> str:
+    return f"**{what}** ({entry.at:%Y-%m-%d %H:%M:%S} UTC): {entry.detail}"
+
+
 def state_of(following: Directive) -> str:
     """The task's state while it follows a directive."""
     if following.standing is not None:
@@ -112,7 +141,7 @@ def state_of(following: Directive) -> str:
     match following:
         case directive.Held():
             return HELD
-        case directive.RunQueued():
+        case directive.RunQueued() | directive.Superseded():
             return RUNNING
         case _:
             return WAITING

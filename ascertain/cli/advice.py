@@ -26,6 +26,8 @@ ORDER: Final = (
     Action.RETRY,
     Action.CONFIRM,
     Action.DENY,
+    Action.AMEND,
+    Action.UNDO,
     Action.RELEASE,
     Action.ABANDON,
 )
@@ -41,6 +43,11 @@ MEANING: Final[Mapping[Action, str]] = {
     Action.DENY: (
         "You know that it does not exist. The outside is asked first; then it is done again."
     ),
+    Action.AMEND: (
+        "You know that it does not exist, and its input was wrong. The outside is asked first; then it is "
+        "done with the new input and never with the old one."
+    ),
+    Action.UNDO: "Take it back by the undo that its step declares; no further step begins.",
     Action.RELEASE: "Hand it back to automation, which begins by asking.",
     Action.ABANDON: "Give it up: the task ends without it. What exists outside stays there.",
 }
@@ -56,6 +63,10 @@ UNASKABLE: Final[Mapping[Action, str]] = {
     ),
     Action.DENY: (
         "You know that it does not exist. The outside cannot be asked, so on your word it is done again."
+    ),
+    Action.AMEND: (
+        "You know that it does not exist, and its input was wrong. The outside cannot be asked, so on your "
+        "word it is done with the new input and never with the old one."
     ),
     Action.RELEASE: "Hand it back to automation, which reads answers that came late.",
 }
@@ -112,11 +123,26 @@ def _while_running(known: Known, program: str) -> Iterable[Advice]:
         which = f"--effect {opened.effect_id} --version {opened.standing.version}"
         if action is Action.CONFIRM:
             which += " --external-id ID"
+        if action is Action.AMEND:
+            which += " --input JSON"
         command = f'{program} takeover {task} {action} {which} --reason "WHY"'
         meaning = MEANING[action] if askable else UNASKABLE.get(action, MEANING[action])
         if when is not None:
             meaning = f"{meaning} {too_early(when)}"
         yield Advice(command, meaning, action)
+    yield from _undoing(known, program)
+
+
+def _undoing(known: Known, program: str) -> Iterable[Advice]:
+    """Which settled steps a person may have taken back; only the task knows which declare an undo."""
+    status = known.status
+    for done in () if status is None else status.undoable:
+        row = next((e.row for e in known.effects if e.row.effect_id == done.effect_id), None)
+        if row is None:
+            continue
+        which = f"--effect {done.effect_id} --version {row.version}"
+        command = f'{program} takeover {shlex.quote(known.task_id)} undo {which} --reason "WHY"'
+        yield Advice(command, f"Step {done.step}: {MEANING[Action.UNDO]}", Action.UNDO)
 
 
 def too_early(when: datetime) -> str:

@@ -13,7 +13,7 @@ from ascertain.errors import AscertainError, CommandRefused
 UNEXPECTED: Final = 1
 USAGE: Final = 2
 NOT_DONE: Final = 8
-PARTIAL: Final = 10
+PARTIAL: Final = 11
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 
@@ -29,8 +29,9 @@ EXIT_CODES: Final = {
     7: "The deployment is wrong (settings, secrets, schema); trying again will not help.",
     NOT_DONE: "The task ended, but not `DONE`.",
     9: "The task is not over within the time given; it goes on.",
+    10: "A person's command is on record and not applied: a second person must give the same one.",
     PARTIAL: "Of many lines some are started and some were refused; each refused line is named.",
-    11: "An audit trail is not what was written.",
+    12: "An audit trail is not what was written.",
     INTERRUPTED: "Interrupted by Ctrl-C.",
     PIPE_CLOSED: "The reader of standard output went away.",
 }
@@ -44,7 +45,7 @@ class NotOver(AscertainError):
 
 
 class Declined(CommandRefused):
-    """A takeover command was answered with a refusal.
+    """A takeover command was answered, and not with yes.
 
     Attributes:
         details: The whole answer.
@@ -53,6 +54,13 @@ class Declined(CommandRefused):
     def __init__(self, message: str, details: dict[str, object]) -> None:
         super().__init__(message)
         self.details = details
+
+
+class AwaitsSecond(Declined):
+    """A takeover command is on record; the same command of a second person applies it."""
+
+    code: ClassVar[str] = "awaits_second_person"
+    exit_code: ClassVar[int] = 10
 
 
 def report(error: BaseException, *, as_json: bool) -> int:

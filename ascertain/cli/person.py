@@ -14,8 +14,8 @@ import typer
 from pydantic import ValidationError
 
 from ascertain.cli import output, place, wording
-from ascertain.cli.failure import Declined
-from ascertain.contracts.command import Command
+from ascertain.cli.failure import AwaitsSecond, Declined
+from ascertain.contracts.command import Action, Command
 from ascertain.contracts.fault import faults
 from ascertain.errors import CommandRefused, TemporalDown
 
@@ -38,6 +38,7 @@ class Order:
     version: int | None = None
     effect_id: str | None = None
     external_id: str | None = None
+    new_input: str | None = None
     evidence: str | None = None
     override: bool = False
     request_id: str | None = None
@@ -56,7 +57,8 @@ class Order:
             "version": self.version,
             "effect_id": self.effect_id,
             "receipt": receipt,
-            "evidence": _object(self.evidence),
+            "input": _input(self.new_input),
+            "evidence": _object("--evidence", self.evidence) or {},
             "override": self.override,
             "request_id": self.request_id or f"cli-{uuid4().hex}",
         }
@@ -73,12 +75,15 @@ async def takeover(
 
     Raises:
         CommandRefused: It was not applied; says what stands in its way.
+        AwaitsSecond: It is on record, and a second person has to say the same.
         NotFound: There is no such task, or it is over.
         BadParameter: Nobody said for which version, and nobody can be asked.
     """
     if order.version is None and as_json:
         raise typer.BadParameter("with --json the --version that was looked at must be given")
     client = await place.find(config).client()
+    if order.version is None and order.action == Action.UNDO:
+        raise typer.BadParameter("undo is about a settled step: say --effect and --version of it")
     if order.version is None:
         opened = await _look(client, task_id)
         order = replace(
@@ -87,6 +92,8 @@ async def takeover(
         if not sure:
             _confirm(task_id, order, opened)
     answer = await _give(client, task_id, order.command())
+    if answer.pending:
+        raise AwaitsSecond(f"task {task_id}: {answer.message}", answer.model_dump(mode="json"))
     if not answer.applied:
         raise Declined(f"task {task_id}: {answer.message}", answer.model_dump(mode="json"))
     if as_json:
@@ -143,13 +150,22 @@ def _unanswered(task_id: str, request_id: str | None = None) -> TemporalDown:
     )
 
 
-def _object(text: str | None) -> JsonObject:
+def _input(text: str | None) -> JsonObject | None:
+    if text is None or not text.startswith("@"):
+        return _object("--input", text)
+    try:
+        return _object("--input", Path(text[1:]).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"--input {text} cannot be read: {error}") from None
+
+
+def _object(option: str, text: str | None) -> JsonObject | None:
     if text is None:
-        return {}
+        return None
     try:
         value: object = json.loads(text)
     except ValueError as error:
-        raise typer.BadParameter(f"--evidence is not JSON: {error}") from None
+        raise typer.BadParameter(f"{option} is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise typer.BadParameter("--evidence must be a JSON object")
+        raise typer.BadParameter(f"{option} must be a JSON object")
     return cast("JsonObject", value)

@@ -178,6 +178,9 @@ def _task(known: Known) -> Iterable[str]:
         yield "It was told to cancel: no new step starts, and what is open is ascertained first."
     if status.open is not None:
         yield from _open_effect(status.open)
+    for pending in status.pending_commands:
+        at = wording.clock(pending.at)
+        yield wording.sentence(f"A command waits for a second person since {at}", pending.detail)
     for refused in status.refused_commands:
         said = wording.sentence(
             f"A command was not applied at {wording.clock(refused.at)}", refused.detail
@@ -198,12 +201,16 @@ def _open_effect(opened: OpenEffect) -> Iterable[str]:
 
 def _title(effect: KnownEffect) -> str:
     row = effect.row
-    return f"Step {row.step}: {row.state} (effect {row.effect_id}, {row.kind})"
+    amended = f", input amended {row.revision} times" if row.revision else ""
+    return f"Step {row.step}: {row.state} (effect {row.effect_id}, {row.kind}{amended})"
 
 
 def _effect(known: Known, effect: KnownEffect) -> Iterable[str]:
     row = effect.row
     yield wording.standing(row)
+    for other in known.effects:
+        if other.row.superseded_by == row.effect_id:
+            yield f"It replaces {other.row.effect_id}, whose input was amended and which is never done."
     since, how_long = wording.moment(row.state_since), wording.age(row.now - row.state_since)
     yield f"It has been so since {since}, which is {how_long}."
     for told in effect.trail:

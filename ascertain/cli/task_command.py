@@ -12,7 +12,7 @@ import typer
 from ascertain.cli import option
 
 # The names of ``contracts.command.Action``, which would cost a second to import; a test compares them.
-Action = Literal["take", "confirm", "deny", "retry", "abandon", "release"]
+Action = Literal["take", "confirm", "deny", "retry", "amend", "abandon", "undo", "release"]
 
 
 def register(app: typer.Typer) -> None:
@@ -140,6 +140,14 @@ def takeover(  # noqa: PLR0913 - each is one option of the command
         str | None,
         typer.Option(metavar="ID", help="For confirm: the outside's own id of the fact."),
     ] = None,
+    new_input: Annotated[
+        str | None,
+        typer.Option(
+            "--input",
+            metavar="JSON",
+            help="For amend: the whole new input, or @FILE that holds it.",
+        ),
+    ] = None,
     evidence: Annotated[
         str | None, typer.Option(metavar="JSON", help="What you saw, as a small JSON object.")
     ] = None,
@@ -157,7 +165,8 @@ def takeover(  # noqa: PLR0913 - each is one option of the command
     """Decide about the open effect of a task, as a named person.
 
     take: it is yours now. confirm: it exists. deny: it does not exist. retry: ask the outside, then go on.
-    abandon: give it up. release: hand it back. `ascertain explain TASK` says which of them are safe.
+    amend: it does not exist, and is done with a new input instead. abandon: give it up. undo: take back a
+    settled step. release: hand it back. `ascertain explain TASK` says which of them are safe.
     """
     from ascertain.cli import person
 
@@ -168,6 +177,7 @@ def takeover(  # noqa: PLR0913 - each is one option of the command
         version=version,
         effect_id=effect,
         external_id=external_id,
+        new_input=new_input,
         evidence=evidence,
         override=override,
         request_id=request_id,

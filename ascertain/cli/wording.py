@@ -82,6 +82,10 @@ def standing(row: EffectRow) -> str:
             )
         case State.IN_FLIGHT:
             return _in_flight(row)
+        case State.SUPERSEDED if row.superseded_by is not None:
+            return (
+                f"Its input was amended: {row.superseded_by} is done instead, and this one never."
+            )
         case State.REFUSED if row.error_class == UNSENDABLE:
             return (
                 "Its input cannot be made into a request. It was refused before anything was sent."
@@ -242,6 +246,10 @@ def _refused_write(told: AuditEvent) -> str:
 
 
 def _note(told: AuditEvent) -> str:
+    if told.evidence.source == "person":
+        return sentence(
+            f"{plain(told.actor)} said", told.evidence.detail.removeprefix(f"{told.actor}: ")
+        )
     return sentence(f"{worker(told.actor)} noted", told.evidence.detail)
 
 

@@ -147,6 +147,7 @@ class Verdict:
         receipt: Required for SETTLED.
         job_id: Kept when given, for ACCEPTED.
         retry_at_in: For CLEAR: not to be claimed before now plus this.
+        superseded_by: For SUPERSEDED: the effect that has the new input.
     """
 
     state: State
@@ -155,3 +156,4 @@ class Verdict:
     error_class: str | None = None
     job_id: str | None = None
     retry_at_in: timedelta | None = None
+    superseded_by: str | None = None

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 
 from ascertain.contracts.directive import Standing
 from ascertain.contracts.effect import Receipt
-from ascertain.contracts.value import EffectId, JsonObject, StrictValue, Value
+from ascertain.contracts.value import EffectId, JsonObject, StrictValue, TaskId, Value
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
 
@@ -18,14 +18,18 @@ class Action(StrEnum):
     """What a takeover command does.
 
     ``take`` own it · ``confirm`` it exists · ``deny`` it does not exist · ``retry`` reconcile, then go
-    on · ``abandon`` give it up · ``release`` hand it back to automation, beginning with a lookup.
+    on · ``amend`` it provably does not exist, and is done with a new input instead · ``abandon`` give it
+    up · ``undo`` take back a settled step · ``release`` hand it back to automation, beginning with a
+    lookup.
     """
 
     TAKE = "take"
     CONFIRM = "confirm"
     DENY = "deny"
     RETRY = "retry"
+    AMEND = "amend"
     ABANDON = "abandon"
+    UNDO = "undo"
     RELEASE = "release"
 
 
@@ -37,7 +41,8 @@ class Command(StrictValue):
         operator: Who says so. A signal from the Web UI carries no identity, so it stands here.
         reason: Why; kept in the audit trail.
         version: The version of the effect that the operator looked at; a stale one is refused.
-        effect_id: Which effect; may be left out when the task has one open effect.
+        effect_id: Which effect; left out: the open one, or for ``undo`` the only step that can be undone.
+        input: For ``amend``: the whole new input of the effect.
         receipt: For ``confirm``: the evidence that it exists, if the operator has it.
         evidence: For ``deny`` and ``confirm``: what the operator saw, small.
         override: Apply although a lookup contradicts, or could not be made. Recorded as such.
@@ -50,15 +55,31 @@ class Command(StrictValue):
     version: Annotated[int, Field(ge=1)]
     effect_id: EffectId | None = None
     receipt: Receipt | None = None
+    input: JsonObject | None = None
     evidence: JsonObject = Field(default_factory=dict)
     override: bool = False
     request_id: Annotated[str, StringConstraints(max_length=100)] | None = None
 
 
+class Freed(Value):
+    """Another effect that a decision leaves without a fact that could be its own."""
+
+    task_id: TaskId
+    effect_id: EffectId
+    version: int
+
+
 class CommandAnswer(Value):
-    """Whether a command was applied, and what stands now."""
+    """Whether a command was applied, and what stands now.
+
+    Attributes:
+        pending: Not applied yet, but on record: the same command of a second person applies it.
+        freed: For ``confirm``: effects whose only candidates prove others now.
+    """
 
     applied: bool
     message: str
+    pending: bool = False
+    freed: tuple[Freed, ...] = ()
     effect_id: EffectId | None = None
     standing: Standing | None = None

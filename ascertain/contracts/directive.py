@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ascertain.contracts.effect import Receipt, State
 from ascertain.contracts.outcome import Outcome
-from ascertain.contracts.value import Value
+from ascertain.contracts.value import EffectId, JsonObject, Value
 
 
 class Standing(Value):
@@ -63,10 +63,19 @@ class Done(_Directive):
 
 
 class Refused(_Directive):
-    """The effect is closed without a fact: refused, abandoned or superseded."""
+    """The effect is closed without a fact: refused or abandoned."""
 
     type: Literal["refused"] = "refused"
     state: State = State.REFUSED
+
+
+class Superseded(_Directive):
+    """A person replaced its input: perform the effect that has the new one."""
+
+    type: Literal["superseded"] = "superseded"
+    by: EffectId
+    revision: int
+    input: JsonObject
 
 
 class RetryIn(_Directive):
@@ -124,6 +133,7 @@ class Conflicting(_Directive):
 Directive = Annotated[
     Done
     | Refused
+    | Superseded
     | RetryIn
     | ReconcileIn
     | Held

@@ -58,6 +58,19 @@ class Semantics(StrictValue):
         return max(self.idempotent_for - margin, timedelta(0))
 
 
+class FourEyes(StrictValue):
+    """Above which limit a re-send that a person orders needs a second person.
+
+    Attributes:
+        field: Where the effect's input has the number, for example ``amount`` or ``charge.amount``. An
+            input without a number there is above every limit, for nobody could check it.
+        above: The limit itself still passes with one person.
+    """
+
+    field: Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$")]
+    above: Annotated[float, Field(ge=0)]
+
+
 class Policy(StrictValue):
     """What this deployment chooses for one kind. Read at every decision, so changes reach old tasks.
 
@@ -73,6 +86,7 @@ class Policy(StrictValue):
         resend_unprotected: Allow a re-send after a lagging lookup found nothing and no key protects.
         queue: Run on this task queue; None: inline if short, else on a queue named after the kind.
         heartbeat: Heartbeat time-out of queued work.
+        four_eyes: Which re-sends need a second person; None: none.
     """
 
     budget: Annotated[int, Field(ge=1, le=100)] = 5
@@ -86,6 +100,7 @@ class Policy(StrictValue):
     resend_unprotected: bool = False
     queue: str | None = None
     heartbeat: timedelta = timedelta(seconds=10)
+    four_eyes: FourEyes | None = None
 
     @model_validator(mode="after")
     def _lease_is_short(self) -> Policy:

@@ -35,8 +35,10 @@ class TaskStatus(Value):
 
     Attributes:
         state: The state of the open effect, ``RUNNING`` on the happy path, or the outcome.
+        undoable: Settled steps that a person may have taken back: they declare an undo and still have it.
         open: The effect that it is at; None before the first step and after the last.
         refused_commands: Commands sent as signals that were not applied, with the reason.
+        pending_commands: Commands that wait for the same one of a second person.
     """
 
     task_id: str
@@ -47,8 +49,10 @@ class TaskStatus(Value):
     outcome: TaskOutcome | None = None
     steps: tuple[StepResult, ...] = ()
     undone: tuple[StepResult, ...] = ()
+    undoable: tuple[StepResult, ...] = ()
     open: OpenEffect | None = None
     refused_commands: tuple[TimelineEntry, ...] = ()
+    pending_commands: tuple[TimelineEntry, ...] = ()
 
 
 class Timeline(Value):

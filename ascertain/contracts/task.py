@@ -100,6 +100,8 @@ class Progress(Value):
         ending: The outcome, once no further step will start.
         route: Where the open effect runs, if not inline.
         only_ascertain: Find out what became of every effect that was begun, and begin none.
+        taking_back: Steps that a person ordered to be taken back, and that are not yet.
+        given_up: A person had a step taken back, so that no further one starts.
     """
 
     steps: tuple[StepResult, ...] = ()
@@ -107,6 +109,8 @@ class Progress(Value):
     ending: TaskOutcome | None = None
     route: RunQueued | None = None
     only_ascertain: bool = False
+    taking_back: tuple[str, ...] = ()
+    given_up: bool = False
 
 
 class Continuation(Value):

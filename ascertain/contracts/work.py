@@ -26,7 +26,12 @@ class Answer(Value):
 
 
 class Decision(Value):
-    """A person's command for one effect."""
+    """A person's command for one effect.
+
+    Attributes:
+        amended: For ``amend``: the effect with the new input and its revision.
+    """
 
     effect: Effect
     command: Command
+    amended: Effect | None = None

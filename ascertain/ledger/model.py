@@ -157,6 +157,21 @@ class ModelLedger:
         write = writes.of_decision(move, verdict)
         return self._converge(effect_id, version, write, operator, self._clock())
 
+    async def amend(
+        self, effect_id: str, version: int, denial: Verdict | None, verdict: Verdict, operator: str
+    ) -> Written:
+        """See ``ports.Ledger.amend``."""
+        now, before = self._clock(), self._memory
+        written: Written = Stale(None)
+        for write in writes.of_amendment(denial, verdict):
+            written = self._converge(effect_id, version, write, operator, now)
+            if not isinstance(written, Moved):
+                self._memory = before
+                row = before.rows.get(effect_id)
+                return Stale(row and twin.read(row, now))
+            version = written.row.version
+        return written
+
     async def inspect(self, effect_id: str) -> Case | None:
         """See ``ports.Ledger.inspect``."""
         row = self._memory.rows.get(effect_id)
@@ -234,7 +249,9 @@ class ModelLedger:
         if row is None:
             return Stale(None)
         foreign = row.state is State.TAKEN_OVER and row.taken_by != by
-        if row.version != version or row.state not in writes.starts(write.move) or foreign:
+        exists = write.move is Move.SUPERSEDE and bool(self._late(effect_id))
+        legal = row.version == version and row.state in writes.starts(write.move)
+        if not legal or foreign or exists:
             return Stale(twin.read(row, now))
         return self._write(row, write, by, now)
 

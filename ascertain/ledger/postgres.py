@@ -172,6 +172,26 @@ class PostgresLedger:
         write = writes.of_decision(move, verdict)
         return await self._converge(effect_id, version, write, operator)
 
+    async def amend(
+        self, effect_id: str, version: int, denial: Verdict | None, verdict: Verdict, operator: str
+    ) -> Written:
+        """See ``ports.Ledger.amend``."""
+        moves = writes.of_amendment(denial, verdict)
+        written: Written = Stale(None)
+        async with self._session.transaction() as transaction:
+            for write in moves:
+                values = _converging(effect_id, version, write, operator)
+                written = _written(await transaction.fetch(_CONVERGE, *values))
+                if not isinstance(written, Moved):
+                    transaction.undo()
+                    break
+                version = written.row.version
+        return await self._standing(effect_id) if isinstance(written, Stale) else written
+
+    async def _standing(self, effect_id: str) -> Stale:
+        found = await self._session.fetch(_ONE_EFFECT, effect_id)
+        return Stale(rows.effect_row(found[0]) if found else None)
+
     async def inspect(self, effect_id: str) -> Case | None:
         """See ``ports.Ledger.inspect``."""
         found = await self._session.fetch(_INSPECT, effect_id)
@@ -237,23 +257,7 @@ class PostgresLedger:
         await self._session.aclose()
 
     async def _converge(self, effect_id: str, version: int, write: Write, by: str) -> Written:
-        return await self._write(
-            write,
-            _CONVERGE,
-            effect_id,
-            version,
-            writes.clean(by),
-            write.move.value,
-            write.state.value,
-            [state.value for state in writes.starts(write.move)],
-            write.evidence,
-            write.receipt,
-            write.external_id,
-            write.happened_at,
-            write.error_class,
-            write.job_id,
-            write.retry_in,
-        )
+        return await self._write(write, _CONVERGE, *_converging(effect_id, version, write, by))
 
     async def _write(self, write: Write, text: str, effect_id: str, *values: Any) -> Written:  # noqa: ANN401  # asyncpg's
         for _ in range(ROUNDS):
@@ -282,6 +286,27 @@ class PostgresLedger:
             _LIVE_IN_STEP, effect.task_id, effect.step, effect.effect_id
         )
         return found[0]["fingerprint"] if found else None
+
+
+def _converging(
+    effect_id: str, version: int, write: Write, by: str
+) -> tuple[str, *tuple[Any, ...]]:
+    return (
+        effect_id,
+        version,
+        writes.clean(by),
+        write.move.value,
+        write.state.value,
+        [state.value for state in writes.starts(write.move)],
+        write.evidence,
+        write.receipt,
+        write.external_id,
+        write.happened_at,
+        write.error_class,
+        write.job_id,
+        write.retry_in,
+        write.superseded_by,
+    )
 
 
 def _claim_values(request: ClaimRequest) -> tuple[object, ...]:

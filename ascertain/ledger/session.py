@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -13,7 +13,7 @@ from ascertain.errors import InvalidSettings, LedgerDown, Unavailable
 from ascertain.ledger.statement import statement
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncGenerator, Sequence
 
     from asyncpg.pool import PoolConnectionProxy
 
@@ -84,6 +84,31 @@ async def connect(
         raise _unreadable() from None
     except FAULTS as error:
         raise no_answer(where, error, down) from error
+
+
+class _UndoneError(Exception):
+    """Leaves a transaction without a commit."""
+
+
+class Transaction:
+    """Statements that are committed together at the end, or not at all."""
+
+    def __init__(self, connection: PoolConnectionProxy[asyncpg.Record]) -> None:
+        self._connection = connection
+        self._undone = False
+
+    async def fetch(self, text: str, *values: Any) -> Sequence[asyncpg.Record]:  # noqa: ANN401  # asyncpg's
+        """Run one statement."""
+        return await self._connection.fetch(text, *values)
+
+    def undo(self) -> None:
+        """Commit nothing of it."""
+        self._undone = True
+
+    def close(self) -> None:
+        """End it one way or the other."""
+        if self._undone:
+            raise _UndoneError
 
 
 class Session:
@@ -169,6 +194,29 @@ class Session:
             raise no_answer(self._where, error, self._down) from error
         await self._release(connection)
         return found
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[Transaction]:
+        """Several statements and one commit. For the rare ones: it costs round trips and holds locks.
+
+        Raises:
+            LedgerDown: No answer came, or the server cannot work now; it may be committed or not.
+        """
+        try:
+            async with asyncio.timeout(self._patience_s):
+                connection = await self._pool.acquire()
+            try:
+                with suppress(_UndoneError):
+                    async with connection.transaction():
+                        transaction = Transaction(connection)
+                        yield transaction
+                        transaction.close()
+            except BaseException:
+                self._release_later(connection)
+                raise
+        except FAULTS as error:
+            raise no_answer(self._where, error) from error
+        await self._release(connection)
 
     async def _release(self, connection: PoolConnectionProxy[asyncpg.Record]) -> None:
         with suppress(*FAULTS):  # it is cut then; what it answered before stands

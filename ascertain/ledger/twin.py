@@ -133,6 +133,8 @@ def written(row: EffectRow, write: Write, by: str, now: datetime) -> EffectRow:
         moved["lease_version"] = row.lease_version + 1
     if write.move is Move.TAKE:
         moved["taken_by"] = by
+    if write.move is Move.SUPERSEDE:
+        moved["superseded_by"] = write.superseded_by
     if write.move in {Move.DENY, Move.RETRY, Move.RELEASE}:
         moved["taken_by"] = None
     if write.move in {Move.DENY, Move.RETRY}:

@@ -74,6 +74,7 @@ class Write:
     error_class: str | None = None
     job_id: str | None = None
     retry_in: timedelta | None = None
+    superseded_by: str | None = None
 
 
 def of_outcome(outcome: Outcome, retry_in: timedelta | None) -> Write:
@@ -124,6 +125,16 @@ def of_decision(move: Move, verdict: Verdict) -> Write:
     if verdict.state not in TABLE[move].values():
         raise ValueError(f"{move} does not lead to {verdict.state}")
     return _of_verdict(move, verdict)
+
+
+def of_amendment(denial: Verdict | None, verdict: Verdict) -> tuple[Write, ...]:
+    """The moves that an amendment is: that it does not exist, unless that is known, then its successor.
+
+    Raises:
+        ValueError: The verdict is not SUPERSEDED, or the denial not CLEAR.
+    """
+    superseded = of_decision(Move.SUPERSEDE, verdict)
+    return (superseded,) if denial is None else (of_decision(Move.DENY, denial), superseded)
 
 
 def fence() -> Write:
@@ -189,6 +200,7 @@ def _of_verdict(move: Move, verdict: Verdict) -> Write:
         error_class=error_class,
         job_id=None if verdict.job_id is None else clean(verdict.job_id),
         retry_in=verdict.retry_at_in if verdict.state is State.CLEAR else None,
+        superseded_by=verdict.superseded_by,
     )
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from ascertain.contracts.claim import ClaimAnswer, ClaimRequest, Verdict, Written
-    from ascertain.contracts.effect import Effect
+    from ascertain.contracts.effect import Effect, Evidence
     from ascertain.contracts.finding import Finding
     from ascertain.contracts.semantics import Semantics
     from ascertain.ports import Call
@@ -62,10 +62,15 @@ class Resend:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decided:
-    """A person's move, after every check."""
+    """A person's move, after every check.
+
+    Attributes:
+        denial: What an amendment says first, where it is not known yet that there is nothing.
+    """
 
     move: Move
     conclusion: Conclusion
+    denial: Conclusion | None = None
 
 
 Plan = Fence | Resend | Conclusion
@@ -111,6 +116,20 @@ class _NotingLedger:
     ) -> None:
         raise _NotedError(one(Decided(move, conclusion_of(verdict))))
 
+    async def amend(
+        self,
+        _effect_id: str,
+        _version: int,
+        denial: Verdict | None,
+        verdict: Verdict,
+        _operator: str,
+    ) -> None:
+        denied = None if denial is None else conclusion_of(denial)
+        raise _NotedError(one(Decided(Move.SUPERSEDE, conclusion_of(verdict), denied)))
+
+    async def note(self, _effect_id: str, _by: str, _evidence: Evidence) -> None:
+        """Moves nothing."""
+
 
 class _Answering:
     """An adapter whose lookup gives one finding, and remembers that it was asked."""
@@ -148,6 +167,22 @@ def finding_of(found: str) -> Finding:
             return finding.Several(external_ids=("fact-0", "fact-1"))
         case _:
             raise LookupDown("the lookup is down")
+
+
+def decision_of(action: Action, *, override: bool, fact: int | None) -> Decision:
+    """A person's command; an amendment comes with what he saw, which was nothing."""
+    amended = EFFECT.model_copy(update={"effect_id": "amended", "revision": 1, "input": {"new": 1}})
+    command = Command(
+        action=action,
+        operator=PERSON,
+        reason="so be it",
+        version=VERSION,
+        override=override,
+        receipt=None if fact is None else receipt_for(fact),
+        input=amended.input if action is Action.AMEND else None,
+        evidence={"seen": "nothing"} if action is Action.AMEND else {},
+    )
+    return Decision(effect=EFFECT, command=command, amended=amended)
 
 
 class Activities:
@@ -199,15 +234,7 @@ class Activities:
     ) -> Decided | None:
         """What a person's command writes if the outside says this; None: it is refused."""
         serving, _ = self._serving(page, found, PERSON)
-        command = Command(
-            action=action,
-            operator=PERSON,
-            reason="so be it",
-            version=VERSION,
-            override=override,
-            receipt=None if fact is None else receipt_for(fact),
-        )
-        decision = Decision(effect=EFFECT, command=command)
+        decision = decision_of(action, override=override, fact=fact)
         noted = self._noted(Decide(serving).decide, decision)
         if not isinstance(noted, Decided | None):
             raise TypeError("decide made a move that is no person's")

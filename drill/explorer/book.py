@@ -87,6 +87,7 @@ class Book:
         self.fence = cache(self._fence)
         self.converge = cache(self._converge)
         self.decide = cache(self._decide)
+        self.amend = cache(self._amend)
         self.settle_elsewhere = cache(self._settle_elsewhere)
         self.moved_by_stale = cache(self._moved_by_stale)
 
@@ -139,6 +140,17 @@ class Book:
         return self._asked(
             self._write(before, stale=foreign or not fresh, person=True),
             lambda ledger: ledger.decide(EFFECT.effect_id, version, move, verdict, by),
+        )
+
+    def _amend(
+        self, page: Page, denial: Conclusion | None, conclusion: Conclusion, *, fresh: bool
+    ) -> Change:
+        before, version = memory_of(page), _version(fresh=fresh)
+        denied = None if denial is None else denial.verdict()
+        verdict = conclusion.verdict()
+        return self._asked(
+            replace(self._write(before, stale=not fresh, person=True), denied=denial is not None),
+            lambda ledger: ledger.amend(EFFECT.effect_id, version, denied, verdict, PERSON),
         )
 
     def _settle_elsewhere(self, page: Page) -> Change:

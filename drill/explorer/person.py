@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from ascertain.contracts.command import Action
 from ascertain.contracts.effect import State
+from ascertain.machine import Move
+from ascertain.policy import NEVER_INSISTED
 from drill.explorer.activity import DOWN, FOUND, SEVERAL, Decided
 from drill.explorer.one import changed, one
 from drill.explorer.outside import findings
@@ -40,6 +42,7 @@ class Person:
 
 
 IDLE: Final = one(Person())
+_NOTHING_THERE: Final = frozenset({Action.DENY, Action.AMEND})
 
 
 class Turn(NamedTuple):
@@ -72,7 +75,8 @@ class Persons:
     def _command(self, page: Page, outside: Outside) -> Iterator[Turn]:
         known: set[Person] = set()
         for action in Action:
-            for override in (False, True) if self._setting.overrides else (False,):
+            insists = self._setting.overrides and action not in NEVER_INSISTED
+            for override in (False, True) if insists else (False,):
                 for found, fact in self._views(action, outside, override=override):
                     decided = self._activities.commands(
                         page, found, action, override=override, fact=fact
@@ -87,7 +91,7 @@ class Persons:
     def _says(self, action: Action, found: str, me: Person) -> Turn:
         seen = "" if found == DOWN else f" (the lookup said: {found})"
         insisting = " and insists" if me.override else ""
-        wrong = action is Action.DENY and not me.override and found in {*FOUND, SEVERAL}
+        wrong = action in _NOTHING_THERE and not me.override and found in {*FOUND, SEVERAL}
         broken = "a denial was believed against what the lookup said" if wrong else None
         return Turn(f"looks, commands {action}{insisting}{seen}", me, None, broken=broken)
 
@@ -97,7 +101,7 @@ class Persons:
         """What the lookup may say, and the fact that he names."""
         named = 0 if action is Action.CONFIRM else None
         if self._setting.truth.lag is not None:
-            lie = action is Action.DENY and outside.by_hand is not None
+            lie = action in _NOTHING_THERE and outside.by_hand is not None
             for found in () if lie and not override else findings(outside, self._setting.truth):
                 yield found, named
             return
@@ -109,11 +113,11 @@ class Persons:
         match action:
             case Action.CONFIRM:
                 return bool(outside.facts)
-            case Action.DENY:
+            case Action.DENY | Action.AMEND:
                 return not outside.facts and outside.by_hand is None
             case Action.RETRY | Action.RELEASE:
                 return outside.by_hand is None
-            case Action.TAKE | Action.ABANDON:
+            case Action.TAKE | Action.ABANDON | Action.UNDO:
                 return True
             case _:
                 assert_never(action)
@@ -127,7 +131,10 @@ class Persons:
 
     def _apply(self, page: Page, person: Person, decided: Decided) -> Iterator[Turn]:
         yield Turn("is cut off", IDLE)
-        change = self._book.decide(page, decided.move, decided.conclusion, fresh=True)
+        if decided.move is Move.SUPERSEDE:
+            change = self._book.amend(page, decided.denial, decided.conclusion, fresh=True)
+        else:
+            change = self._book.decide(page, decided.move, decided.conclusion, fresh=True)
         overridden = person.override and change.applied
         told = f"{decided.move} reaches the ledger: {change.answer}"
         yield Turn(told, IDLE, change, overridden, change.broken)

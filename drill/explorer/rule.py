@@ -31,6 +31,7 @@ class Write:
         stale: It named an old version or an old lease version, or came from the wrong person.
         person: A person made it.
         receipt: It brought a receipt.
+        denied: It is two moves in one commit: that there is nothing, and what comes instead.
     """
 
     before: Memory
@@ -40,6 +41,7 @@ class Write:
     stale: bool = False
     person: bool = False
     receipt: bool = False
+    denied: bool = False
 
     @property
     def was(self) -> EffectRow | None:
@@ -65,7 +67,7 @@ def broken_by(write: Write) -> str | None:
     if write.stale:
         return "a write that was to change nothing changed the row"
     return (
-        _of_numbers(was, now)
+        _of_numbers(was, now, write)
         or _of_states(was, now, write)
         or _of_grant(was, now, write)
         or _of_renewal(was, now, write)
@@ -89,10 +91,10 @@ def _of_refused(write: Write) -> str | None:
     return None
 
 
-def _of_numbers(was: EffectRow | None, now: EffectRow) -> str | None:
+def _of_numbers(was: EffectRow | None, now: EffectRow, write: Write) -> str | None:
     if was is None:
         return None
-    if now.version != was.version + 1:
+    if now.version != was.version + (2 if write.denied else 1):
         return "a move did not raise the version by one"
     if now.lease_version < was.lease_version or now.attempt < was.attempt:
         return "lease_version or attempt went down"
@@ -108,7 +110,8 @@ def _of_states(was: EffectRow | None, now: EffectRow, write: Write) -> str | Non
         return None
     if was.state in TERMINAL:
         return f"{was.state} is final, and became {now.state}"
-    if (was.state, now.state) not in _LEGAL:
+    start = State.CLEAR if write.denied and (was.state, State.CLEAR) in _LEGAL else was.state
+    if (start, now.state) not in _LEGAL:
         return f"{was.state} became {now.state}, which no move allows"
     if not write.person and (was.state, now.state) not in _AUTOMATIC:
         return f"automation moved {was.state} to {now.state}, which only a person may"

@@ -97,6 +97,7 @@ async def test_a_second_attempt_is_told_with_the_proof_that_allowed_it():
     await night.attempt(lost())
     night.later(60)
     await night.finding(Absent())
+    night.later(60)
     await night.attempt(settled("fact-9"), by="host-2:88")
     told = text(await night.known("COMPLETED", result=done()))
     assert "Attempt 2 was allowed because the one before provably did nothing: absent in a" in told

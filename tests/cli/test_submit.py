@@ -176,7 +176,7 @@ async def test_one_broken_line_is_told_with_its_number_and_the_others_go_on(depl
         deployed.task("nobody", "note.delete"),
         name="tasks.jsonl",
     )
-    answer = await deployed.cli("submit", file, "--wait", code=10)
+    answer = await deployed.cli("submit", file, "--wait", code=11)
     said = answer.err.splitlines()
     assert len(said) == 2
     assert said[0].startswith("line 2: refused: not JSON: ")
@@ -196,12 +196,12 @@ async def test_a_stream_can_be_submitted_again_and_tells_what_was_there(deployed
     file = deployed.file(
         deployed.task(known), deployed.task(fresh), deployed.task(changed, partition="other")
     )
-    answer = await deployed.cli("submit", file, "--json", code=10)
+    answer = await deployed.cli("submit", file, "--json", code=11)
     *lines, last = map(json.loads, answer.out.splitlines())
     fates = {line["task_id"]: line["fate"] for line in lines}
     assert fates == {known: "duplicate", fresh: "started", changed: "conflict"}
     assert {line["line"] for line in lines} == {1, 2, 3}
-    assert last["exit_code"] == 10
+    assert last["exit_code"] == 11
     summary = last["summary"]
     assert (summary["lines"], summary["duplicate"], summary["conflict"]) == (3, 1, 1)
 

@@ -12,22 +12,30 @@ from activities.decide import Decide
 from activities.perform import Perform
 from activities.reconcile import Reconcile
 from activities.serving import Serving
-from ascertain.contracts.command import Action, Command
+from ascertain.contracts.command import Action
 from ascertain.contracts.effect import State
-from ascertain.contracts.work import Decision, Work
+from ascertain.contracts.work import Work
 from ascertain.errors import LedgerDown
 from ascertain.ledger.model import ModelLedger
+from ascertain.machine import Move
 from ascertain.ports import Kind
-from drill.explorer.activity import ABSENT, DOWN, FAILED, FINDINGS, FOUND, Fence, Resend, finding_of
+from drill.explorer.activity import (
+    ABSENT,
+    DOWN,
+    FAILED,
+    FINDINGS,
+    FOUND,
+    Fence,
+    Resend,
+    decision_of,
+    finding_of,
+)
 from drill.explorer.page import (
     EFFECT,
     NOW,
-    PERSON,
-    VERSION,
     later,
     memory_of,
     page_of,
-    receipt_for,
 )
 from drill.explorer.protocol import Protocol
 from drill.explorer.setting import settings, ticks
@@ -167,6 +175,12 @@ def test_an_undisturbed_reconcile_ends_where_the_real_one_does(known, run, found
         assert end == (None if page is None else asked(protocol, page, found)), page
 
 
+def written(book, page, decided):
+    if decided.move is Move.SUPERSEDE:
+        return book.amend(page, decided.denial, decided.conclusion, fresh=True).page
+    return book.decide(page, decided.move, decided.conclusion, fresh=True).page
+
+
 @pytest.mark.parametrize("override", [False, True])
 @pytest.mark.parametrize("action", list(Action))
 def test_a_command_ends_where_the_real_one_does(known, run, action, override):
@@ -176,21 +190,14 @@ def test_a_command_ends_where_the_real_one_does(known, run, action, override):
         for found in (FOUND[0], ABSENT, FAILED) if protocol.truth.lag is not None else (DOWN,):
             ledger = ModelLedger(now, memory_of(page))
             serving = serving_of(protocol.setting, ledger, Answering(protocol.setting, found=found))
-            command = Command(
-                action=action,
-                operator=PERSON,
-                reason="so be it",
-                version=VERSION,
-                override=override,
-                receipt=None if fact is None else receipt_for(fact),
-            )
-            run(Decide(serving).decide, Decision(effect=EFFECT, command=command))
+            decision = decision_of(action, override=override, fact=fact)
+            run(Decide(serving).decide, decision)
             decided = protocol.activities.commands(
                 page, found, action, override=override, fact=fact
             )
             end = page
             if decided is not None:
-                end = protocol.book.decide(page, decided.move, decided.conclusion, fresh=True).page
+                end = written(protocol.book, page, decided)
             assert page_of(ledger.snapshot()) == end, (page, found)
 
 

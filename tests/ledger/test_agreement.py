@@ -99,6 +99,7 @@ def verdicts(draw: st.DrawFn, states: st.SearchStrategy[State]) -> Verdict:
         error_class=draw(st.none() | CLASSES),
         job_id=draw(JOBS if state is State.ACCEPTED else st.none() | JOBS),
         retry_at_in=draw(OPTIONAL_LENGTHS),
+        superseded_by=draw(st.sampled_from([None, "a-amended"])),
     )
 
 
@@ -198,6 +199,19 @@ class Twins(RuleBasedStateMachine):
         target = st.sampled_from(sorted(set(TABLE[move].values())))
         said = data.draw(verdicts(target))
         self.both(lambda ledger: ledger.decide(effect_id, version, move, said, by), effect_id)
+
+    @rule(
+        effect_id=EFFECT_IDS,
+        offset=st.sampled_from([0, 0, 0, -1]),
+        denial=st.none() | verdicts(st.just(State.CLEAR)),
+        amended=verdicts(st.just(State.SUPERSEDED)),
+        by=PEOPLE,
+    )
+    def amend(
+        self, effect_id: str, offset: int, denial: Verdict | None, amended: Verdict, by: str
+    ) -> None:
+        version = self.version(effect_id, offset)
+        self.both(lambda ledger: ledger.amend(effect_id, version, denial, amended, by), effect_id)
 
     @rule(
         partition=st.sampled_from(["p", "q", "*"]),

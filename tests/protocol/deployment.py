@@ -214,6 +214,9 @@ class Deployment:
         draft = Draft(key=None, reference=reference, content=content, received_at=datetime.now(UTC))
         return self.outside.books.commit(draft)
 
+    async def fact_ids(self, effect: str) -> list[str]:
+        return [fact.id for fact in self.outside.books.facts_of(effect)]
+
     def facts(self, effect: str) -> int:
         """How many facts there are under this effect's id, wherever they were made."""
         return sum(len(place.books.facts_of(effect)) for place in (self.outside, self.keyed))

@@ -214,7 +214,8 @@ async def test_the_status_says_what_is_safe_next_and_the_labels_are_searchable(d
     status = await deployment.status("stuck")
     assert status.open is not None
     assert status.open.standing is not None
-    assert set(status.open.standing.safe_next) == {"take", "confirm", "deny", "retry", "abandon"}
+    safe = {"take", "confirm", "deny", "retry", "amend", "abandon"}
+    assert set(status.open.standing.safe_next) == safe
     assert status.open.effect_id == row.effect_id
 
     async def labelled():

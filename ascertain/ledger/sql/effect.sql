@@ -223,6 +223,7 @@ judged as materialized (
     select t.*,
         t.version = $2::integer and t.state = any ($6::text[])
         and (t.state <> 'TAKEN_OVER' or t.taken_by = $3::text)
+        and ($4::text <> 'supersede' or not ascertain.has_late_receipt(t.effect_id))
         and ($4::text <> 'fence' or t.lease_until <= t.now) as applies
     from timed as t
 ),
@@ -245,7 +246,8 @@ moved as (
             when $4 = 'take' then $3
             when $4 in ('deny', 'retry', 'release') then null
             else e.taken_by
-        end
+        end,
+        superseded_by = case when $4 = 'supersede' then $14::text end
     from judged as j
     where e.effect_id = j.effect_id and j.applies
     returning e.*

@@ -1,0 +1,116 @@
+"""What a task's content says: whether it may come in, its steps' effects, and what a person makes of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError
+
+with workflow.unsafe.imports_passed_through():
+    from ascertain.contracts.effect import Effect, Undone
+    from ascertain.contracts.task import Continuation, Progress, Task
+    from ascertain.contracts.value import JsonObject
+    from ascertain.contracts.work import Decision
+    from ascertain.errors import InvalidTask
+
+from ascertain import keys
+from ascertain.door import admit
+
+if TYPE_CHECKING:
+    from temporalio.common import RawValue
+
+    from ascertain.contracts.command import Command
+    from ascertain.contracts.task import Step, StepResult
+
+
+def admit_input(task: Task, effect: Effect, changed: JsonObject) -> None:
+    """The door's rules hold for an amended input too; a ValueError says which one it breaks."""
+    step = next(
+        step for step in task.steps if effect.step in {step.name, keys.undo_step(step.name)}
+    )
+    if effect.undoes is not None and step.undo is not None:
+        amended = step.model_copy(update={"undo": step.undo.model_copy(update={"input": changed})})
+    else:
+        amended = step.model_copy(update={"input": changed})
+    steps = tuple(amended if known is step else known for known in task.steps)
+    try:
+        admit(task.model_copy(update={"steps": steps}))
+    except InvalidTask as error:
+        raise ValueError(str(error)) from None
+
+
+def decision_about(effect: Effect, command: Command) -> Decision:
+    """A command with what an activity must know of it: for an amendment the effect that comes instead."""
+    if command.input is None:
+        return Decision(effect=effect, command=command)
+    revision = effect.revision + 1
+    namespace = workflow.info().namespace
+    changes = {
+        "effect_id": keys.effect_id(namespace, effect.task_id, effect.step, revision),
+        "revision": revision,
+        "input": command.input,
+    }
+    return Decision(effect=effect, command=command, amended=effect.model_copy(update=changes))
+
+
+def admitted(content: RawValue) -> tuple[Task, Progress]:
+    """The task, by the same rules as at the client's door, and what an earlier run gives over."""
+    try:
+        given = _decoded(content)
+        task, progress = given, Progress()
+        if set(given) == set(Continuation.model_fields):
+            continuation = Continuation.model_validate(given)
+            task, progress = continuation.task, continuation.progress
+        known = admit(task)
+    except (InvalidTask, ValueError) as error:
+        raise ApplicationError(str(error), type="InvalidTask", non_retryable=True) from None
+    if known.task_id != workflow.info().workflow_id:
+        message = (
+            f"the workflow id {workflow.info().workflow_id} must be the task_id {known.task_id}"
+        )
+        raise ApplicationError(message, type="InvalidTask", non_retryable=True)
+    return known, progress
+
+
+def _decoded(content: RawValue) -> JsonObject:
+    """The argument as JSON; a ValueError that never repeats the argument if it is none."""
+    try:
+        decoded: JsonObject = workflow.payload_converter().from_payload(
+            content.payload, dict[str, Any]
+        )
+    except Exception:  # noqa: BLE001  # a codec may raise anything over bytes that anybody sent
+        msg = "the workflow's one argument must be a task as JSON"
+        raise ValueError(msg) from None
+    return decoded
+
+
+def effect_of(task: Task, step: Step) -> Effect:
+    """The effect of a step, as it was first asked for."""
+    return Effect(
+        effect_id=keys.effect_id(workflow.info().namespace, task.task_id, step.name, 0),
+        task_id=task.task_id,
+        step=step.name,
+        kind=step.kind,
+        partition=task.partition,
+        message_id=task.message_id,
+        input=step.input,
+    )
+
+
+def undo_of(task: Task, done: StepResult) -> Effect | None:
+    """The effect that takes a settled step back; None if it declares none."""
+    step = next(step for step in task.steps if step.name == done.step)
+    if step.undo is None or done.receipt is None:
+        return None
+    name = keys.undo_step(step.name)
+    return Effect(
+        effect_id=keys.effect_id(workflow.info().namespace, task.task_id, name, 0),
+        task_id=task.task_id,
+        step=name,
+        kind=step.undo.kind,
+        partition=task.partition,
+        message_id=task.message_id,
+        input=step.undo.input,
+        undoes=Undone(effect_id=done.effect_id, external_id=done.receipt.external_id),
+    )
