@@ -185,8 +185,7 @@ def judge(row: EffectRow, found: Finding, kind: Kind) -> Verdict | StillOpen:
             seen = {"expected": found.expected, "found": found.found}
             return _stop(row, "differs", why, {"external_id": found.external_id, **seen})
         case finding.Unknowable():
-            why = found.detail or "the outside's answer cannot tell"
-            return _stop(row, "unknowable", why, {"candidates": list(found.candidates)})
+            return _unknowable(row, found, kind)
         case finding.Absent():
             return _absent(row, kind)
         case _:
@@ -199,6 +198,13 @@ def _pending(row: EffectRow, found: finding.Pending) -> Verdict | StillOpen:
     if row.state is not State.UNKNOWN or job_id is None:
         return still
     return _seen(State.ACCEPTED, "pending", still.reason, job_id=job_id, error_class="pending")
+
+
+def _unknowable(row: EffectRow, found: finding.Unknowable, kind: Kind) -> Verdict | StillOpen:
+    if kind.semantics.harmless and row.state is State.UNKNOWN:
+        return _clear(row, kind, "harmless", "it cannot be told, and a duplicate is harmless")
+    why = found.detail or "the outside's answer cannot tell"
+    return _stop(row, "unknowable", why, {"candidates": list(found.candidates)})
 
 
 def _absent(row: EffectRow, kind: Kind) -> Verdict | StillOpen:

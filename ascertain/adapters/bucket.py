@@ -10,10 +10,15 @@ Source:
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import os
 import re
+import secrets
+import shutil
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import obstore
@@ -27,12 +32,13 @@ from ascertain.contracts.value import StrictValue
 from ascertain.errors import InvalidSettings, LookupDown, MissingSecret
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from datetime import datetime
-    from pathlib import Path
 
+    from obstore import GetResult
     from obstore.store import ObjectStore, S3Config
 
-    from ascertain.contracts.outcome import Outcome
+    from ascertain.contracts.outcome import NotDone, Settled, Unknown
     from ascertain.contracts.value import JsonObject
     from ascertain.ports import Secrets
 
@@ -94,9 +100,9 @@ class Bucket:
         InvalidSettings: The address or a setting is none that the store knows.
     """
 
-    def __init__(self, kind: str, form: BucketForm, secrets: Secrets) -> None:
+    def __init__(self, kind: str, form: BucketForm, reveals: Secrets) -> None:
         self._form = form
-        self._secrets = secrets
+        self._secrets = reveals
         self._store: ObjectStore | None = None
         try:
             _open(form, {name: _masked(value) for name, value in form.config.items()})
@@ -108,14 +114,33 @@ class Bucket:
             raise InvalidSettings(f'kinds."{kind}".options: {form.url}: {first}') from None
 
     async def put(
-        self, key: str, content: bytes | Path, *, effect_id: str, content_type: str, sha256: str
-    ) -> Outcome:
-        """Put one object, if there is none of this name. One wire request; a folder gets a hard link."""
+        self,
+        key: str,
+        content: bytes | Path,
+        *,
+        effect_id: str,
+        content_type: str,
+        sha256: str,
+        permitted: Callable[[], Awaitable[None]],
+    ) -> Settled | NotDone | Unknown:
+        """Put one object, if there is none of this name. One wire request; a folder gets a hard link.
+
+        Args:
+            key: Its name.
+            content: Its bytes, or the file that holds them.
+            effect_id: Whose it is.
+            content_type: Kept beside it where the store can.
+            sha256: Of the content, for the receipt.
+            permitted: Awaited as the last line before the irreversible step; what it raises passes.
+        """
         try:
             store = self._opened()
+            if isinstance(store, LocalStore) and isinstance(content, Path):
+                return await _link(Path(str(store.prefix)), key, content, sha256, permitted)
             attributes = None
             if not isinstance(store, LocalStore):
                 attributes = {"Content-Type": content_type, EFFECT_ID: effect_id}
+            await permitted()
             put = await obstore.put_async(
                 store, key, content, mode="create", attributes=attributes, use_multipart=False
             )
@@ -144,10 +169,38 @@ class Bucket:
         Raises:
             LookupDown: The store cannot be asked now.
         """
+        found = await self._get(key, lambda size: size == read_if_size)
+        if found is None:
+            return None
+        got, content = found
+        return Kept(
+            key=key,
+            size=got.meta["size"],
+            etag=got.meta["e_tag"],
+            kept_at=got.meta["last_modified"],
+            effect_id=got.attributes.get(EFFECT_ID),
+            sha256=None if content is None else hashlib.sha256(content).hexdigest(),
+        )
+
+    async def read(self, key: str, max_bytes: int) -> bytes | None:
+        """The bytes of the object of this name, or None if there is none.
+
+        Raises:
+            LookupDown: The store cannot be asked now, or there are more than ``max_bytes``.
+        """
+        found = await self._get(key, lambda size: size <= max_bytes)
+        if found is None:
+            return None
+        if found[1] is None:
+            raise LookupDown(f"{key} is longer than {max_bytes} bytes")
+        return found[1]
+
+    async def _get(
+        self, key: str, wanted: Callable[[int], bool]
+    ) -> tuple[GetResult, bytes | None] | None:
         try:
             got = await obstore.get_async(self._opened(), key)
-            meta = got.meta
-            content = await got.bytes_async() if meta["size"] == read_if_size else None
+            return got, bytes(await got.bytes_async()) if wanted(got.meta["size"]) else None
         except FileNotFoundError as error:
             if _NO_SUCH_PLACE.search(str(error)):
                 raise LookupDown(f"{self._form.url} does not exist") from error
@@ -157,20 +210,38 @@ class Bucket:
         except (said.BaseError, OSError, ValueError) as error:
             word = type(error).__name__
             raise LookupDown(f"{self._form.url} cannot be read ({word})") from error
-        return Kept(
-            key=key,
-            size=meta["size"],
-            etag=meta["e_tag"],
-            kept_at=meta["last_modified"],
-            effect_id=got.attributes.get(EFFECT_ID),
-            sha256=None if content is None else hashlib.sha256(content).hexdigest(),
-        )
 
     def _opened(self) -> ObjectStore:
         if self._store is None:
             config = {name: _revealed(v, self._secrets) for name, v in self._form.config.items()}
             self._store = _open(self._form, config)
         return self._store
+
+
+async def _link(
+    folder: Path, key: str, file: Path, sha256: str, permitted: Callable[[], Awaitable[None]]
+) -> Settled | NotDone | Unknown:
+    """Publish a file of any size in a folder: a copy beside its place first, then one atomic step."""
+    target = folder / key
+    part = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
+    try:
+        await asyncio.to_thread(_copied, file, part)
+        await permitted()
+        await asyncio.to_thread(os.link, part, target)
+    except FileExistsError:
+        return saying.doubted("exists", f"{key} is there already: look it up and compare")
+    finally:
+        part.unlink(missing_ok=True)
+    receipt = Receipt(external_id=key, body={"key": key}, digest=sha256)
+    return saying.settled(receipt, f"{key} was published")
+
+
+def _copied(file: Path, part: Path) -> None:
+    part.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("rb") as source, part.open("xb") as target:
+        shutil.copyfileobj(source, target, 1 << 20)
+        target.flush()
+        os.fsync(target.fileno())
 
 
 def _open(form: BucketForm, config: dict[str, str]) -> ObjectStore:
@@ -190,5 +261,5 @@ def _masked(value: str) -> str:
     return "x" if value.startswith(_SECRET) else value
 
 
-def _revealed(value: str, secrets: Secrets) -> str:
-    return secrets.reveal(value.removeprefix(_SECRET)) if value.startswith(_SECRET) else value
+def _revealed(value: str, reveals: Secrets) -> str:
+    return reveals.reveal(value.removeprefix(_SECRET)) if value.startswith(_SECRET) else value

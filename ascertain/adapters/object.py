@@ -162,13 +162,17 @@ class ObjectAdapter:
             PermitLost: Nothing was sent.
         """
         frozen = FrozenObject.model_validate_json(call.frozen)
-        permit.check()
+
+        async def permitted() -> None:
+            permit.check()
+
         return await self._bucket.put(
             frozen.key,
             base64.b64decode(frozen.content),
             effect_id=call.effect.effect_id,
             content_type=frozen.content_type,
             sha256=frozen.sha256,
+            permitted=permitted,
         )
 
     async def lookup(self, call: Call, *, within: timedelta) -> Finding:
