@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from temporalio import activity
 
 from activities.attempt import LEDGER_PAUSE
 from activities.dispatch import dispatch
 from activities.heartbeat import beating
-from activities.serving import UNSERVED_PAUSE, Serving, Unserved
+from activities.pure import unclaimed
+from activities.serving import UNSERVED_PAUSE, Served, Serving, Unserved
 from ascertain.contracts import directive, names
 from ascertain.contracts.directive import RunQueued
 from ascertain.contracts.work import Answer, Work
 from ascertain.errors import LedgerDown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic import JsonValue
+
+    from ascertain.contracts.directive import Directive
 
 
 class Perform:
@@ -31,9 +41,16 @@ class Perform:
             return Answer(directive=waiting)
         async with beating() as on_progress:
             try:
-                following = await dispatch(
-                    self._serving, served, work.effect, on_progress=on_progress
-                )
+                following = await self._following(served, work, on_progress)
             except LedgerDown as error:
                 following = directive.RetryIn(delay=LEDGER_PAUSE, reason=str(error))
         return Answer(directive=following)
+
+    async def _following(
+        self, served: Served, work: Work, on_progress: Callable[[JsonValue], None] | None
+    ) -> Directive:
+        if work.first and served.kind.semantics.pure:
+            done = await unclaimed(served, work.effect, on_progress)
+            if done is not None:
+                return done
+        return await dispatch(self._serving, served, work.effect, on_progress=on_progress)

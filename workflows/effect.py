@@ -59,6 +59,7 @@ class Pursuit:
         self._before_turn = before_turn
         self._failures: dict[str, int] = {}
         self._asked = False
+        self._tried = False
         self._running: workflow.ActivityHandle[Any] | None = None
 
     async def run(self) -> StepResult:
@@ -148,7 +149,9 @@ class Pursuit:
 
     async def _perform(self) -> Directive:
         self._asked = False
-        return await self._turn(names.PERFORM, Work(effect=self.effect))
+        following = await self._turn(names.PERFORM, Work(effect=self.effect, first=not self._tried))
+        self._tried = not isinstance(following, directive.RunQueued)
+        return following
 
     async def _reconcile(self, unrecorded: Unrecorded | None = None) -> Directive:
         work = Work(effect=self.effect, unrecorded=unrecorded)

@@ -35,6 +35,8 @@ class Semantics(StrictValue):
         in_flight_max: How long a request that was sent can still take effect.
         max_duration: The longest that one attempt may take.
         harmless: A duplicate costs nothing that matters.
+        pure: Nothing outside changes and the result depends on the input alone: the first try needs no
+            claim. What could end its worker must run in a process of its own.
     """
 
     idempotent_for: timedelta | None = None
@@ -45,11 +47,12 @@ class Semantics(StrictValue):
     in_flight_max: timedelta = timedelta(seconds=30)
     max_duration: timedelta = INLINE_MAX
     harmless: bool = False
+    pure: bool = False
 
     @property
     def resend_for(self) -> timedelta | None:
         """How long a same-key same-bytes re-send counts as asking."""
-        if self.harmless:
+        if self.harmless or self.pure:
             return timedelta.max
         if self.idempotent_for is None:
             return None

@@ -13,10 +13,12 @@ class Work(Value):
 
     Attributes:
         unrecorded: An attempt's outcome that the ledger could not take when it was known.
+        first: Nothing was tried before.
     """
 
     effect: Effect
     unrecorded: Unrecorded | None = None
+    first: bool = False
 
 
 class Answer(Value):
