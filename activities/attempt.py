@@ -65,23 +65,30 @@ class Attempt:
     async def run(self) -> Directive:
         """Make the one call, record its outcome, and give the next step."""
         if not self.interruptible:
-            return await _to_its_end(self._call_and_record())
+            return await to_its_end(self._call_and_record())
         return await self._call_and_record()
 
     async def _call_and_record(self) -> Directive:
-        permit = HeldPermit(
+        permit = self._permit()
+        try:
+            came_to = await self._call(permit)
+        except asyncio.CancelledError:
+            await to_its_end(self.record(_interrupted(permit)))
+            raise
+        return await to_its_end(self.record(came_to))
+
+    async def call(self) -> Outcome:
+        """Make the one call and say what came of it; whatever is not told is doubt."""
+        return await self._call(self._permit())
+
+    def _permit(self) -> HeldPermit:
+        return HeldPermit(
             self.ledger,
             self.granted.lease,
             asked_at=self.asked_at,
             length=self.kind.policy.lease,
             on_progress=self.on_progress,
         )
-        try:
-            came_to = await self._call(permit)
-        except asyncio.CancelledError:
-            await _to_its_end(self._record(_interrupted(permit)))
-            raise
-        return await _to_its_end(self._record(came_to))
 
     async def _call(self, permit: HeldPermit) -> Outcome:
         row = self.granted.row
@@ -103,7 +110,8 @@ class Attempt:
         finally:
             permit.spend()
 
-    async def _record(self, came_to: Outcome) -> Directive:
+    async def record(self, came_to: Outcome) -> Directive:
+        """Write down what came of the call, and give the next step."""
         lease = self.granted.lease
         came_to = says_of_effect(self.granted.row, came_to)
         retry_in = _retry_in(came_to, self.granted, self.kind)
@@ -127,7 +135,7 @@ class Attempt:
         return after_write(written, self.kind)
 
 
-async def _to_its_end(recording: Coroutine[None, None, Directive]) -> Directive:
+async def to_its_end(recording: Coroutine[None, None, AnswerT]) -> AnswerT:
     """Record whatever is known, also if nobody waits for us any more: a late receipt is a fact.
 
     A worker that was frozen is told on its first steps that its activity is cancelled.

@@ -59,7 +59,7 @@ async def dispatch(
         if case is None:
             return _unprepared(served.kind, error)
         frozen = case.row.frozen  # what was sent once counts, not what a later release makes of it
-    request = _request(serving, served.kind, effect, frozen, resend=resend)
+    request = request_for(serving, served.kind, effect, frozen, resend=resend)
     asked_at, answer = await _claim(serving, request)
     if _was_never_used(answer, request):
         return await _clear_unsent(serving, served.kind, answer.row)
@@ -79,10 +79,11 @@ async def dispatch(
 
 
 def _prepared(adapter: Adapter, effect: Effect) -> bytes:
-    return _keepable(adapter.prepare(effect))
+    return keepable(adapter.prepare(effect))
 
 
-def _keepable(frozen: object) -> bytes:
+def keepable(frozen: object) -> bytes:
+    """What an adapter prepared, if the ledger can keep it."""
     if not isinstance(frozen, bytes):
         raise TypeError(f"prepare gave {type(frozen).__qualname__}, not bytes")
     if len(frozen) > FROZEN_MAX_BYTES:
@@ -109,15 +110,21 @@ async def _claim(serving: Serving, request: ClaimRequest) -> tuple[float, ClaimA
     return asked_at, await persist(lambda: serving.ledger.claim(request))
 
 
-def _request(
+def owner_of(serving: Serving) -> str:
+    """A name that is unique to one activity's run, so that the ledger tells its claims from all others."""
+    return f"{serving.identity}/{secrets.token_hex(6)}"
+
+
+def request_for(
     serving: Serving, kind: Kind, effect: Effect, frozen: bytes, *, resend: bool = False
 ) -> ClaimRequest:
+    """What is asked of the ledger before a call of this kind."""
     span = trace.get_current_span().get_span_context()
     return claim.ClaimRequest(
         effect=effect,
         fingerprint=keys.fingerprint(effect.kind, effect.input),
         frozen=frozen,
-        owner=f"{serving.identity}/{secrets.token_hex(6)}",
+        owner=owner_of(serving),
         lease=kind.policy.lease,
         budget=kind.policy.budget,
         resend_for=kind.semantics.resend_for,
@@ -189,7 +196,7 @@ async def _refuse_unsent(
     serving: Serving, kind: Kind, effect: Effect, error: InvalidTask
 ) -> Directive:
     """Input that the adapter cannot turn into a request is refused on the record, and never sent."""
-    answer = await serving.ledger.claim(_request(serving, kind, effect, b""))
+    answer = await serving.ledger.claim(request_for(serving, kind, effect, b""))
     if not isinstance(answer, claim.Granted):
         return _without_grant(answer, kind)
     evidence = Evidence(source="rule", rule="invalid_input", detail=str(error))

@@ -123,7 +123,7 @@ class Client:
                 waits before somebody else asks about it. None: the server's 10 s.
         """
         self.temporal = temporal
-        self._task_queue = task_queue
+        self.task_queue = task_queue
         self._kinds = kinds
         self._task_timeout = task_timeout
 
@@ -196,7 +196,7 @@ class Client:
                 names.TASK_WORKFLOW,
                 content if progress is None else Continuation(task=content, progress=progress),
                 id=task.task_id,
-                task_queue=self._task_queue,
+                task_queue=self.task_queue,
                 result_type=TaskResult,
                 id_reuse_policy=reuse,
                 id_conflict_policy=WorkflowIDConflictPolicy.FAIL,

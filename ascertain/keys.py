@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 
 import rfc8785
 
+from ascertain.contracts.effect import Effect
 from ascertain.errors import InvalidTask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pydantic import JsonValue
+
+    from ascertain.contracts.task import Step, Task
 
 UNDO_SUFFIX = "~undo"
 
@@ -47,6 +50,19 @@ def effect_id(namespace: str, task_id: str, step: str, revision: int) -> str:
     """
     digest = hashlib.sha256(canonical([namespace, task_id, step, revision])).digest()
     return "ef1-" + base64.b32encode(digest[:20]).decode("ascii").lower()
+
+
+def effect_of(namespace: str, task: Task, step: Step) -> Effect:
+    """The effect of one of a task's steps, as it is before any amendment."""
+    return Effect(
+        effect_id=effect_id(namespace, task.task_id, step.name, 0),
+        task_id=task.task_id,
+        step=step.name,
+        kind=step.kind,
+        partition=task.partition,
+        message_id=task.message_id,
+        input=step.input,
+    )
 
 
 def undo_step(step: str) -> str:

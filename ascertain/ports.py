@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 from ascertain.contracts.semantics import INLINE_MAX, Policy, Semantics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import timedelta
 
     from pydantic import JsonValue
 
     from ascertain.contracts.claim import (
+        ChunkAnswer,
         ClaimAnswer,
         ClaimRequest,
         Lease,
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from ascertain.contracts.effect import AuditEvent, Effect, EffectRow, Evidence, State
     from ascertain.contracts.finding import Finding
     from ascertain.contracts.gate import Gate, GateChange
-    from ascertain.contracts.outcome import Outcome
+    from ascertain.contracts.outcome import Outcome, Refused, Settled
+    from ascertain.contracts.task import Task
     from ascertain.machine import Move
 
 # Most bytes that the ledger keeps of one request.
@@ -198,6 +200,15 @@ class Tasks(Protocol):
         """
         ...
 
+    async def submit(self, task: Task) -> object:
+        """Start a task, once, however often it is asked for.
+
+        Raises:
+            Conflict: Its id was used before for other content.
+            TemporalDown: It may or may not be started; ask again.
+        """
+        ...
+
     async def ascertain(self, task_id: str) -> bool:
         """Have a workflow find out what became of an ended task's effects; it begins no new one.
 
@@ -247,6 +258,24 @@ class Ledger(Protocol):
         lease has recorded is Moved, and is not kept twice. ``doubt`` ends the
         lease now, for its owner says that the permit is used. ``retry_in`` sets ``retry_at`` of a CLEAR
         one. All but ``accept`` may commit asynchronously.
+        """
+        ...
+
+    async def claim_many(self, requests: Sequence[ClaimRequest]) -> Sequence[ChunkAnswer]:
+        """First claims of distinct effects of one owner, all in one commit; answers in the same order.
+
+        Granted as by ``claim``; an effect that stands already is not touched: SETTLED or REFUSED with the
+        same fingerprint is told; no row and a closed gate -> Paused; all else -> None.
+        """
+        ...
+
+    async def record_many(
+        self, outcomes: Sequence[tuple[Lease, Refused | Settled]]
+    ) -> Collection[str]:
+        """Record many outcomes in one commit; may commit asynchronously.
+
+        Returns the effects that were written. What is not among them was not written at all, because
+        its lease is old or a fact of the chunk proves another effect: ``record`` it by itself.
         """
         ...
 

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from activities.carry import Carry
 from activities.decide import Decide
 from activities.perform import Perform
 from activities.reconcile import Reconcile
 from activities.serving import Serving
 from activities.sweep import Sweep
 from ascertain.client import Client as TaskClient
+from workflows.stream import StreamWorkflow
 from workflows.sweep import SweepWorkflow
 from workflows.task import TaskWorkflow
 
@@ -87,8 +89,10 @@ def build_workers(client: Client, serving: Serving, role: Role, task_queue: str)
         Reconcile(serving).reconcile,
         Decide(serving).decide,
     ]
-    sweep: list[Callable[..., Awaitable[object]]] = [
-        Sweep(serving, TaskClient(client, task_queue=task_queue)).sweep
+    tasks = TaskClient(client, task_queue=task_queue)
+    orchestrating: list[Callable[..., Awaitable[object]]] = [
+        Carry(serving, tasks).carry,
+        Sweep(serving, tasks).sweep,
     ]
     workers = [
         Worker(
@@ -106,8 +110,8 @@ def build_workers(client: Client, serving: Serving, role: Role, task_queue: str)
             Worker(
                 client,
                 task_queue=task_queue,
-                workflows=[TaskWorkflow, SweepWorkflow],
-                activities=activities + sweep,
+                workflows=[TaskWorkflow, StreamWorkflow, SweepWorkflow],
+                activities=activities + orchestrating,
                 workflow_runner=sandbox(),
                 max_concurrent_local_activities=role.max_concurrent,
                 graceful_shutdown_timeout=DRAIN,

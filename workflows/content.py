@@ -87,15 +87,7 @@ def _decoded(content: RawValue) -> JsonObject:
 
 def effect_of(task: Task, step: Step) -> Effect:
     """The effect of a step, as it was first asked for."""
-    return Effect(
-        effect_id=keys.effect_id(workflow.info().namespace, task.task_id, step.name, 0),
-        task_id=task.task_id,
-        step=step.name,
-        kind=step.kind,
-        partition=task.partition,
-        message_id=task.message_id,
-        input=step.input,
-    )
+    return keys.effect_of(workflow.info().namespace, task, step)
 
 
 def undo_of(task: Task, done: StepResult) -> Effect | None:

@@ -31,7 +31,7 @@ async def submit(
         InvalidTask: It holds nothing.
         AscertainError: The one task that it holds was not started.
     """
-    with _opened(source) as descriptor:
+    with opened(source) as descriptor:
         name = None if source == _STANDARD_INPUT else Path(source)
         found = await intake.read(descriptor, name, stream=stream)
         if wish.message_id is not None and not found.single:
@@ -106,7 +106,12 @@ def _summarise(submission: Submission, *, as_json: bool) -> None:
 
 
 @contextmanager
-def _opened(source: str) -> Generator[int]:
+def opened(source: str) -> Generator[int]:
+    """A file, or standard input for ``-``, to read from.
+
+    Raises:
+        BadParameter: It cannot be read.
+    """
     if source == _STANDARD_INPUT:
         yield 0
         return

@@ -42,6 +42,18 @@ def submit(  # noqa: PLR0913 - each is one option of the command
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the result and show it.")] = False,
     within: option.Within = None,
+    bulk: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STREAM", help="Carry one small task a line, many at a time, in this stream."
+        ),
+    ] = None,
+    chunk: Annotated[
+        int, typer.Option(min=1, max=500, help="Of a stream: tasks that are claimed together.")
+    ] = 100,
+    rate: Annotated[
+        float | None, typer.Option(min=0.01, help="Of a stream: most tasks begun in a second.")
+    ] = None,
     config: option.Config = None,
     as_json: option.Json = False,
 ) -> None:
@@ -50,9 +62,12 @@ def submit(  # noqa: PLR0913 - each is one option of the command
     Safe to run again and again: a task that was started before is recognised. With --json, a stream gives
     one JSON document a line and its summary last.
     """
-    from ascertain.cli import submit as command
+    from ascertain.cli import bulk as streams, submit as command
     from ascertain.cli.submission import Wish
 
+    if bulk is not None:
+        campaign = streams.Campaign(bulk, rate, chunk)
+        raise typer.Exit(asyncio.run(streams.bulk(source, campaign, config, as_json=as_json)))
     wish = Wish(concurrency, patience, message_id, wait or within is not None, within)
     code = asyncio.run(command.submit(source, wish, config, stream=jsonl, as_json=as_json))
     raise typer.Exit(code)

@@ -107,6 +107,8 @@ class TakenOver:
     row: EffectRow
 
 
+# None: it stands otherwise, or lost a race; it needs a task of its own.
+ChunkAnswer = Granted | Settled | Refused | Paused | None
 ClaimAnswer = Granted | Settled | Refused | Unresolved | Busy | Conflict | Paused | TakenOver
 
 

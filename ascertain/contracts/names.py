@@ -9,18 +9,24 @@ from typing import Final
 
 TASK_WORKFLOW: Final = "Task"
 SWEEP_WORKFLOW: Final = "Sweep"
+STREAM_WORKFLOW: Final = "Stream"
 TASK_QUEUE: Final = "ascertain"
 
 PERFORM: Final = "perform"
 RECONCILE: Final = "reconcile"
 DECIDE: Final = "decide"
 SWEEP: Final = "sweep"
+CARRY: Final = "carry"
 
 TAKEOVER: Final = "takeover"
 RESUME: Final = "resume"
 RECONCILE_NOW: Final = "reconcile_now"
 # The type of the failure by which an update answers that a command was not applied.
 COMMAND_REFUSED: Final = "CommandRefused"
+
+FEED: Final = "feed"
+PAUSE: Final = "pause"
+CLOSE: Final = "close"
 
 STATUS: Final = "status"
 TIMELINE: Final = "timeline"

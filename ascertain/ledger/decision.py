@@ -13,7 +13,7 @@ from ascertain.contracts import claim
 from ascertain.contracts.effect import ABSENT_KEYED, State
 
 if TYPE_CHECKING:
-    from ascertain.contracts.claim import ClaimAnswer, ClaimRequest
+    from ascertain.contracts.claim import ChunkAnswer, ClaimAnswer, ClaimRequest
     from ascertain.contracts.effect import EffectRow
     from ascertain.contracts.gate import Gate
 
@@ -139,6 +139,19 @@ def answer(
 def paused(gate: Gate) -> claim.Paused:
     """What a closed gate answers to whoever wants to dispatch."""
     return claim.Paused(gate.partition, gate.since, gate.by, gate.reason)
+
+
+def told(row: EffectRow | None, closed: Gate | None, request: ClaimRequest) -> ChunkAnswer:
+    """What a chunk is told of an effect that it may not begin."""
+    if row is None:
+        if closed is None:
+            return None
+        return paused(closed)
+    if row.fingerprint != request.fingerprint:
+        return None
+    if row.state is State.SETTLED and row.receipt is not None:
+        return claim.Settled(row.receipt, row)
+    return claim.Refused(row) if row.state is State.REFUSED else None
 
 
 def endless(promise: timedelta | None) -> bool:

@@ -11,22 +11,23 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from ascertain.contracts.claim import Conflict, Moved, Stale, Taken
+from ascertain.contracts.claim import Conflict, Granted, Moved, Stale, Taken
 from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence, State
 from ascertain.contracts.gate import Gate
 from ascertain.errors import NotFound
 from ascertain.ledger import twin, write as writes
 from ascertain.ledger.audit import chained
-from ascertain.ledger.decision import answer, judge, paused
+from ascertain.ledger.decision import answer, judge, paused, told
 from ascertain.ledger.twin import Told
 from ascertain.machine import Move
 from ascertain.ports import Case, EffectFilter, Trail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime, timedelta
 
     from ascertain.contracts.claim import (
+        ChunkAnswer,
         ClaimAnswer,
         ClaimRequest,
         Lease,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     )
     from ascertain.contracts.effect import Effect
     from ascertain.contracts.gate import GateChange
-    from ascertain.contracts.outcome import Outcome
+    from ascertain.contracts.outcome import Outcome, Refused, Settled
     from ascertain.ledger.write import Write
     from ascertain.ports import Ledger
 
@@ -131,11 +132,45 @@ class ModelLedger:
         if row is None:
             return Stale(None)
         write = writes.of_outcome(outcome, retry_in)
-        if row.state is not State.IN_FLIGHT or row.lease_version != lease.lease_version:
-            if any(twin.repeats(told, lease, write) for told in self._memory.trails[row.effect_id]):
+        if not twin.owned(row, lease):
+            if any(
+                twin.repeats(event, lease, write) for event in self._memory.trails[row.effect_id]
+            ):
                 return Moved(twin.read(row, now))
             return self._refuse(row, lease, writes.late(outcome), write.receipt, now)
         return self._write(row, write, lease.owner, now)
+
+    async def claim_many(self, requests: Sequence[ClaimRequest]) -> Sequence[ChunkAnswer]:
+        """See ``ports.Ledger.claim_many``."""
+        in_order = sorted(requests, key=lambda request: request.effect.effect_id)
+        answers = {asked.effect.effect_id: await self._first_claim(asked) for asked in in_order}
+        return [answers[request.effect.effect_id] for request in requests]
+
+    async def _first_claim(self, request: ClaimRequest) -> ChunkAnswer:
+        effect = request.effect
+        row = self._memory.rows.get(effect.effect_id)
+        closed = self._closed_gate(effect.partition)
+        if row is not None or closed is not None or self._live_in_step(effect) is not None:
+            return told(row and twin.read(row, self._clock()), closed, request)
+        granted = await self.claim(request)
+        return granted if isinstance(granted, Granted) else None
+
+    async def record_many(
+        self, outcomes: Sequence[tuple[Lease, Refused | Settled]]
+    ) -> Collection[str]:
+        """See ``ports.Ledger.record_many``."""
+        before = self._memory
+        written: set[str] = set()
+        for lease, outcome in outcomes:
+            row = self._memory.rows.get(lease.effect_id)
+            if row is None or not twin.owned(row, lease):
+                continue
+            answer = await self.record(lease, outcome)
+            if isinstance(answer, Taken):
+                self._memory = before
+                return frozenset()
+            written.add(lease.effect_id)
+        return written
 
     async def fence(self, effect_id: str, version: int, by: str) -> Written:
         """See ``ports.Ledger.fence``."""

@@ -11,7 +11,7 @@ import asyncpg
 from ascertain.contracts.claim import Conflict, Moved, Stale, Taken
 from ascertain.contracts.effect import TERMINAL
 from ascertain.errors import LedgerDown, NotFound
-from ascertain.ledger import migration, row as rows, write as writes
+from ascertain.ledger import chunk, migration, row as rows, write as writes
 from ascertain.ledger.decision import Judgement, answer, endless, paused
 from ascertain.ledger.session import Session
 from ascertain.ledger.statement import statement
@@ -19,10 +19,11 @@ from ascertain.machine import Move
 from ascertain.ports import Case, Trail
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from datetime import timedelta
 
     from ascertain.contracts.claim import (
+        ChunkAnswer,
         ClaimAnswer,
         ClaimRequest,
         Lease,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     )
     from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence
     from ascertain.contracts.gate import Gate, GateChange
-    from ascertain.contracts.outcome import Outcome
+    from ascertain.contracts.outcome import Outcome, Refused, Settled
     from ascertain.ledger.write import Write
     from ascertain.ports import EffectFilter, Ledger
 
@@ -251,6 +252,16 @@ class PostgresLedger:
         told = writes.json_of(evidence)
         if not await self._session.fetch(_NOTE, effect_id, writes.clean(by), told):
             raise NotFound(f"{effect_id} was never claimed, so nothing can be noted of it")
+
+    async def claim_many(self, requests: Sequence[ClaimRequest]) -> Sequence[ChunkAnswer]:
+        """See ``ports.Ledger.claim_many``."""
+        return await chunk.claim_many(self._session, requests)
+
+    async def record_many(
+        self, outcomes: Sequence[tuple[Lease, Refused | Settled]]
+    ) -> Collection[str]:
+        """See ``ports.Ledger.record_many``."""
+        return await chunk.record_many(self._session, outcomes)
 
     async def aclose(self) -> None:
         """See ``ports.Ledger.aclose``."""

@@ -94,9 +94,14 @@ def claimed(
     return _moved(row, Move(judgement.value), now, moved)
 
 
+def owned(row: EffectRow, lease: Lease) -> bool:
+    """Whether the claim is open and still its owner's."""
+    return row.state is State.IN_FLIGHT and row.lease_version == lease.lease_version
+
+
 def renewable(row: EffectRow, lease: Lease, extend: timedelta, now: datetime) -> bool:
     """Whether the claim is still its owner's and, if it is a re-send's, the key protects that long."""
-    if row.state is not State.IN_FLIGHT or row.lease_version != lease.lease_version:
+    if not owned(row, lease):
         return False
     until = row.resend_until
     return row.evidence.rule != writes.RESENT.rule or (until is not None and now + extend <= until)

@@ -84,6 +84,10 @@ OUTCOMES = st.one_of(
     st.builds(outcome.Unknown, error_class=CLASSES, evidence=EVIDENCE),
     st.builds(outcome.Unknown, error_class=CLASSES, evidence=EVIDENCE),
 )
+ENDINGS = st.one_of(
+    st.builds(outcome.Settled, receipt=RECEIPTS, evidence=EVIDENCE),
+    st.builds(outcome.Refused, error_class=CLASSES, evidence=EVIDENCE),
+)
 FINDINGS = st.sampled_from(sorted(FOUND))
 DECISIONS = st.sampled_from(sorted(move for move, actor in ACTOR.items() if actor is Actor.PERSON))
 
@@ -164,6 +168,26 @@ class Twins(RuleBasedStateMachine):
         if isinstance(answer, Granted):
             assert before is None or before.retry_at is None or before.retry_at <= self.clock.now
             self.leases.append(answer.lease)
+
+    @rule(
+        asked=st.lists(requests(), min_size=1, max_size=4, unique_by=lambda r: r.effect.effect_id)
+    )
+    def claim_many(self, asked: list[ClaimRequest]) -> None:
+        first = asked[0]
+        alike = [replace(one, owner=first.owner, trace_id=first.trace_id) for one in asked]
+        answers = self.both(lambda ledger: ledger.claim_many(alike))
+        self.touched.update(one.effect.effect_id for one in alike)
+        self.leases += [answer.lease for answer in answers if isinstance(answer, Granted)]
+
+    @rule(data=st.data(), count=st.integers(1, 3), ends=st.lists(ENDINGS, min_size=3, max_size=3))
+    def record_many(self, data: st.DataObject, count: int, ends: list[Any]) -> None:
+        leases = {
+            lease.effect_id: lease
+            for lease in (self.a_lease(data, late=True) for _ in range(count))
+        }
+        told = list(zip(leases.values(), ends, strict=False))
+        self.both(lambda ledger: ledger.record_many(told))
+        self.touched.update(leases)
 
     @rule(data=st.data(), came_to=OUTCOMES, retry_in=OPTIONAL_LENGTHS, late=st.booleans())
     def record(

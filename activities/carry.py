@@ -1,0 +1,188 @@
+"""``carry``: a chunk of a stream. Claims and records are grouped; every effect is pursued by itself.
+
+What does not settle at once leaves the chunk: it becomes a task of its own, which begins with a lookup.
+So a carry may be repeated as a whole: what it had begun is told apart by the claims.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from temporalio import activity
+
+from activities.attempt import Attempt, persist, to_its_end
+from activities.dispatch import keepable, owner_of, request_for
+from activities.permit import steady
+from ascertain import keys
+from ascertain.contracts import claim, directive, names, outcome
+from ascertain.contracts.effect import State
+from ascertain.contracts.stream import Carried, Chunk, Tally
+from ascertain.errors import Conflict, LedgerDown
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from activities.serving import Serving
+    from ascertain.contracts.claim import ChunkAnswer, ClaimRequest
+    from ascertain.contracts.outcome import Outcome
+    from ascertain.contracts.task import Task
+    from ascertain.ports import Adapter, Kind, Tasks
+
+# An outcome that is known is worth more than this carry's time: the ledger is asked as long as that.
+RECORD_TRIES = 5
+CLOSED = frozenset({State.SETTLED, State.REFUSED})
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A task that can be done here, in one step, with what its first claim asks."""
+
+    task: Task
+    kind: Kind
+    adapter: Adapter
+    request: ClaimRequest
+
+
+class Carry:
+    """The activity behind a stream."""
+
+    def __init__(self, serving: Serving, tasks: Tasks) -> None:
+        self._serving = serving
+        self._tasks = tasks
+
+    @activity.defn(name=names.CARRY)
+    async def carry(self, chunk: Chunk) -> Carried:
+        """Do what can be done at once, and hand the rest over.
+
+        Raises:
+            LedgerDown: No claim was answered; carry it again.
+            TemporalDown: Something could not be handed over; carry it again.
+        """
+        return await to_its_end(self._carry(chunk.tasks))
+
+    async def _carry(self, tasks: Sequence[Task]) -> Carried:
+        items, rest = self._sorted(tasks)
+        asked_at = steady()
+        answers = list(zip(items, await self._claims(items), strict=True))
+        granted = [(item, told) for item, told in answers if isinstance(told, claim.Granted)]
+        known = Tally(
+            tasks=len(tasks),
+            settled=sum(isinstance(told, claim.Settled) for _, told in answers),
+            refused=sum(isinstance(told, claim.Refused) for _, told in answers),
+        )
+        done, left = await self._attempts(granted, asked_at)
+        leaving = [*rest, *(item.task for item, told in answers if told is None), *left]
+        conflicting = await self._hand_over(leaving)
+        over = tuple(task.task_id for task in leaving if task.task_id not in conflicting)
+        parted = Tally(handed_over=len(over), conflicting=len(conflicting))
+        held = (told.partition for _, told in answers if isinstance(told, claim.Paused))
+        return Carried(
+            tally=known.plus(done).plus(parted),
+            handed_over=over,
+            conflicting=conflicting,
+            held=next(held, None),
+        )
+
+    def _sorted(self, tasks: Iterable[Task]) -> tuple[list[Item], list[Task]]:
+        """What can be done here at once, and what is too much for a chunk."""
+        owner = owner_of(self._serving)
+        items: list[Item] = []
+        rest: list[Task] = []
+        for task in tasks:
+            item = self._item(task, owner)
+            if item is None:
+                rest.append(task)
+            else:
+                items.append(item)
+        return items, rest
+
+    def _item(self, task: Task, owner: str) -> Item | None:
+        step = task.steps[0]
+        kind = self._serving.kinds.get(step.kind)
+        if len(task.steps) > 1 or kind is None or kind.adapter is None or kind.queue is not None:
+            return None
+        effect = keys.effect_of(activity.info().namespace, task, step)
+        try:
+            frozen = keepable(kind.adapter.prepare(effect))
+        except Exception:  # noqa: BLE001  # nothing was sent; its own task says what is wrong
+            return None
+        request = replace(request_for(self._serving, kind, effect, frozen), owner=owner)
+        return Item(task, kind, kind.adapter, request)
+
+    async def _claims(self, items: Sequence[Item]) -> Sequence[ChunkAnswer]:
+        if not items:
+            return ()
+        requests = [item.request for item in items]
+        return await persist(lambda: self._serving.ledger.claim_many(requests))
+
+    async def _attempts(
+        self, granted: Sequence[tuple[Item, claim.Granted]], asked_at: float
+    ) -> tuple[Tally, list[Task]]:
+        """Call for each, record together what is closed, and give back the tasks that are not."""
+        attempts = [self._attempt(item, answer, asked_at) for item, answer in granted]
+        endings = await asyncio.gather(*(attempt.call() for attempt in attempts))
+        ended = list(zip(attempts, endings, strict=True))
+        written = await self._record_closed(ended)
+        states = await asyncio.gather(*(_state(*end, written) for end in ended))
+        left = [
+            item.task
+            for (item, _), state in zip(granted, states, strict=True)
+            if state not in CLOSED
+        ]
+        tally = Tally(settled=states.count(State.SETTLED), refused=states.count(State.REFUSED))
+        return tally, left
+
+    def _attempt(self, item: Item, granted: claim.Granted, asked_at: float) -> Attempt:
+        return Attempt(
+            self._serving.ledger,
+            item.kind,
+            item.adapter,
+            item.request.effect,
+            granted,
+            asked_at,
+            interruptible=False,
+        )
+
+    async def _record_closed(self, ended: Iterable[tuple[Attempt, Outcome]]) -> Collection[str]:
+        closed = [
+            (attempt.granted.lease, ending)
+            for attempt, ending in ended
+            if isinstance(ending, outcome.Settled | outcome.Refused)
+        ]
+        if not closed:
+            return ()
+        try:
+            return await persist(lambda: self._serving.ledger.record_many(closed))
+        except LedgerDown:
+            return ()
+
+    async def _hand_over(self, tasks: Iterable[Task]) -> tuple[str, ...]:
+        """Start a workflow for each; gives back those whose ids were used for other content."""
+        conflicting: list[str] = []
+        for task in tasks:
+            activity.heartbeat(task.task_id)
+            try:
+                await self._tasks.submit(task)
+            except Conflict:
+                conflicting.append(task.task_id)
+        return tuple(conflicting)
+
+
+async def _state(attempt: Attempt, ending: Outcome, written: Collection[str]) -> State | None:
+    """How the effect stands; None while it is open. What was not written together is written alone."""
+    if attempt.granted.lease.effect_id in written:
+        return State.SETTLED if isinstance(ending, outcome.Settled) else State.REFUSED
+    following = await attempt.record(ending)
+    for _ in range(RECORD_TRIES):
+        if not isinstance(following, directive.ReconcileIn) or following.unrecorded is None:
+            break
+        following = await attempt.record(ending)
+    match following:
+        case directive.Done():
+            return State.SETTLED
+        case directive.Refused(state=state):
+            return state
+        case _:
+            return None

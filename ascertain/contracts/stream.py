@@ -1,0 +1,91 @@
+"""A stream: many small tasks that share one workflow while all goes well, chunk by chunk."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ascertain.contracts.task import Task
+from ascertain.contracts.value import StrictValue, Value
+
+# Beyond that a chunk is slow to claim, and a crash leaves much to ascertain.
+CHUNK_MAX = 500
+# So many names are kept of what needs a look; the numbers count all.
+NAMED_MAX = 1000
+
+
+class Chunk(Value):
+    """Tasks that are claimed and recorded together; each effect keeps its id, claim and audit."""
+
+    tasks: Annotated[tuple[Task, ...], Field(min_length=1, max_length=CHUNK_MAX)]
+
+
+class Tally(Value):
+    """What became of tasks; the parts add up to ``tasks``.
+
+    Attributes:
+        settled: Their effects exist.
+        refused: The outside said no for good.
+        handed_over: Are workflows of their own now, under their own task_id, beginning with a lookup.
+        conflicting: Their ids were used before for other content; nothing was done for them.
+    """
+
+    tasks: int = 0
+    settled: int = 0
+    refused: int = 0
+    handed_over: int = 0
+    conflicting: int = 0
+
+    def plus(self, other: Tally) -> Tally:
+        """Both together."""
+        return Tally(
+            **{name: getattr(self, name) + getattr(other, name) for name in Tally.model_fields}
+        )
+
+
+class Carried(Value):
+    """How far a chunk came.
+
+    Attributes:
+        handed_over: Tasks that left it, by name.
+        conflicting: Tasks whose ids were used before, by name.
+        held: The paused partition whose tasks were not begun; the chunk is carried again later.
+    """
+
+    tally: Tally
+    handed_over: tuple[str, ...] = ()
+    conflicting: tuple[str, ...] = ()
+    held: str | None = None
+
+
+class StreamProgress(Value):
+    """What a stream has done, and what a further run of it is given over.
+
+    Attributes:
+        chunks: Numbers of the chunks that are done, as the first that is not and those beyond it.
+        handed_over: The first tasks that became workflows of their own.
+        conflicting: The first tasks whose ids were used before.
+        held: Paused partitions that chunks wait for now.
+    """
+
+    tally: Tally = Tally()
+    done_below: int = 0
+    done_beyond: tuple[int, ...] = ()
+    handed_over: tuple[str, ...] = ()
+    conflicting: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    paused: bool = False
+    closed: bool = False
+
+
+class StreamOrder(StrictValue):
+    """What a stream is started with.
+
+    Attributes:
+        per_second: Most tasks begun in a second; None: as fast as they come.
+        progress: Set by an earlier run of the same stream only.
+    """
+
+    per_second: Annotated[float, Field(gt=0)] | None = None
+    progress: StreamProgress = StreamProgress()

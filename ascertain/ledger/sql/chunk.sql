@@ -1,0 +1,94 @@
+-- name: claim_many
+-- First claims of many effects in one commit; what stands already is told and left as it is. An effect
+-- that is neither told nor granted lost a race, or its step has another live effect.
+with asked as materialized (
+    select * from unnest(
+        $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[],
+        $9::interval[], $10::interval[], $11::boolean[], $12::integer[]
+    ) as a (
+        effect_id, task_id, message_id, step, kind, partition, fingerprint, frozen, lease, resend_for, forever,
+        revision)
+),
+gated as materialized (
+    select p.partition, ascertain.closed_gate(p.partition) as gate
+    from (select distinct partition from asked order by partition) as p
+),
+timed as materialized (
+    select ascertain.clock() as now from (select count(*) from gated) as after_the_gates
+),
+first as (
+    insert into ascertain.effects (
+        effect_id, task_id, message_id, step, revision, kind, partition, state, state_since, version,
+        attempt, lease_owner, lease_version, lease_until, first_sent_at, resend_until, fingerprint,
+        frozen, evidence, evidence_version, trace_id, created_at)
+    select
+        a.effect_id, a.task_id, a.message_id, a.step, a.revision, a.kind, a.partition, 'IN_FLIGHT', t.now, 1,
+        1, $13::text, 1, t.now + a.lease, t.now,
+        case when a.forever then timestamptz 'infinity' else t.now + a.resend_for end, a.fingerprint,
+        a.frozen, $14::jsonb, 1, $15::text, t.now
+    from asked as a
+    join gated as g using (partition)
+    cross join timed as t
+    where (g.gate).partition is null
+    order by a.effect_id
+    on conflict do nothing
+    returning *
+),
+trail as (
+    insert into ascertain.audit_events (
+        effect_id, move, actor, from_state, to_state, version, lease_version, attempt, evidence, at)
+    select
+        effect_id, 'claim', lease_owner, null, state, version, lease_version, attempt, evidence, created_at
+    from first
+)
+select
+    a.effect_id as asked, t.now, f.effect_id is not null as granted, (g.gate).partition as gate_partition,
+    (g.gate).since as gate_since, (g.gate).by as gate_by, (g.gate).reason as gate_reason, r.*
+from asked as a
+join gated as g using (partition)
+cross join timed as t
+left join first as f on f.effect_id = a.effect_id
+left join (
+    select * from first
+    union all select e.* from ascertain.effects as e join asked using (effect_id)
+) as r on r.effect_id = a.effect_id
+
+-- name: record_many
+-- Settle or refuse many open claims in one commit, each if it is still its owner's. What is not told is
+-- not written: it is recorded by itself then, which keeps what a fenced owner knew.
+with told as materialized (
+    select * from unnest(
+        $1::text[], $2::integer[], $3::text[], $4::text[], $5::jsonb[], $6::jsonb[], $7::text[],
+        $8::timestamptz[], $9::text[]
+    ) as o (
+        effect_id, lease_version, move, state, evidence, receipt, external_id, happened_at, error_class)
+),
+timed as materialized (
+    select ascertain.clock() as now, set_config('synchronous_commit', 'off', true) as commits
+),
+moved as (
+    update ascertain.effects as e set
+        state = o.state,
+        state_since = greatest(t.now, e.state_since),
+        version = e.version + 1,
+        retry_at = null,
+        receipt = o.receipt,
+        external_id = o.external_id,
+        happened_at = o.happened_at,
+        error_class = o.error_class,
+        evidence = o.evidence,
+        evidence_version = e.version + 1
+    from told as o
+    cross join timed as t
+    where e.effect_id = o.effect_id and e.state = 'IN_FLIGHT' and e.lease_version = o.lease_version
+    returning e.*, o.move
+),
+trail as (
+    insert into ascertain.audit_events (
+        effect_id, move, actor, from_state, to_state, version, lease_version, attempt, evidence, receipt, at)
+    select
+        effect_id, move, lease_owner, 'IN_FLIGHT', state, version, lease_version, attempt, evidence, receipt,
+        state_since
+    from moved
+)
+select effect_id from moved

@@ -1,0 +1,196 @@
+"""Streams from the client's side: feed many tasks, chunk by chunk, and learn how far they are."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from temporalio.client import WorkflowExecutionStatus, WorkflowUpdateFailedError
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+
+from ascertain.client import RPC_TIMEOUT, answered
+from ascertain.contracts import names
+from ascertain.contracts.stream import Chunk, StreamOrder, StreamProgress
+from ascertain.errors import CommandRefused, Conflict, NotFound, TemporalDown
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, AsyncIterator, Sequence
+
+    from temporalio.client import WorkflowHandle
+
+    from ascertain.client import Client
+    from ascertain.contracts.task import Task
+
+# A stream that goes on in a new history takes chunks again in a moment.
+_MOVING_PAUSE_S: Final = 0.2
+_MOVING_TRIES: Final = 100
+_CLOSED: Final = "Closed"
+_MOVING: Final = "Moving"
+
+
+def workflow_id(name: str) -> str:
+    """The workflow that a stream is."""
+    return f"stream:{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One stream of a deployment.
+
+    Chunks are numbered by who feeds them, from 0 without gaps, so that a feeder who starts over repeats
+    the same numbers and nothing is counted twice. Two feeders of one stream would take each other's.
+    """
+
+    client: Client
+    name: str
+
+    async def open(self, *, per_second: float | None = None) -> None:
+        """Start it, or find it running.
+
+        Args:
+            per_second: Most tasks begun in a second; of a running stream, what it was started with stays.
+
+        Raises:
+            Conflict: A stream of this name was closed; its numbers are taken.
+            TemporalDown: No answer; open it again.
+        """
+        with answered(f"open stream {self.name}"):
+            try:
+                await self.client.temporal.start_workflow(
+                    names.STREAM_WORKFLOW,
+                    StreamOrder(per_second=per_second),
+                    id=workflow_id(self.name),
+                    task_queue=self.client.task_queue,
+                    id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
+                    id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                    rpc_timeout=RPC_TIMEOUT,
+                )
+            except WorkflowAlreadyStartedError:
+                raise Conflict(
+                    f"stream {self.name!r} is closed; see `ascertain stream status {self.name}`, and use "
+                    "another name for other tasks"
+                ) from None
+
+    async def feed(self, number: int, tasks: Sequence[Task]) -> None:
+        """Have one chunk carried; comes back when each of its tasks is settled, refused or handed over.
+
+        Raises:
+            CommandRefused: The stream was closed before this chunk.
+            NotFound: There is no such stream.
+            TemporalDown: No answer; feed the same chunk under the same number again.
+        """
+        content = Chunk(tasks=tuple(tasks)).model_dump(mode="json", exclude_defaults=True)
+        for _ in range(_MOVING_TRIES):
+            try:
+                with answered(f"feed chunk {number} of stream {self.name}"):
+                    await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+                        names.FEED, args=[number, len(tasks), content]
+                    )
+                    return
+            except WorkflowUpdateFailedError as error:
+                self._check(error)
+            except NotFound:
+                if not await self._runs():
+                    raise
+            await asyncio.sleep(_MOVING_PAUSE_S)
+        raise TemporalDown(f"stream {self.name} takes no chunks now; feed chunk {number} again")
+
+    def _check(self, error: WorkflowUpdateFailedError) -> None:
+        """Let pass what only means that the stream goes on in a new history."""
+        kind = error.cause.type if isinstance(error.cause, ApplicationError) else None
+        if kind == _CLOSED:
+            raise CommandRefused(f"stream {self.name} is closed; use another name") from error
+        if kind != _MOVING:
+            raise CommandRefused(f"stream {self.name}: {error.cause}") from error
+
+    async def _runs(self) -> bool:
+        with answered(f"look at stream {self.name}"):
+            found = await self._handle.describe(rpc_timeout=RPC_TIMEOUT)
+        return found.status is WorkflowExecutionStatus.RUNNING
+
+    async def carry(
+        self, tasks: AsyncIterable[Task], *, chunk: int = 100, window: int = 4
+    ) -> AsyncIterator[int]:
+        """Feed all of these tasks; gives back how many are done whenever another chunk is.
+
+        Args:
+            tasks: In an order that is the same if the feeding is started over.
+            chunk: Tasks that are claimed together.
+            window: Chunks under way at a time.
+
+        Raises:
+            CommandRefused, NotFound, TemporalDown: As ``feed``.
+        """
+        done = 0
+        under_way: set[asyncio.Task[int]] = set()
+        try:
+            async for number, part in _chunks(tasks, chunk):
+                under_way.add(asyncio.create_task(self._fed(number, part)))
+                while len(under_way) >= window:
+                    ended, under_way = await asyncio.wait(
+                        under_way, return_when=asyncio.FIRST_COMPLETED
+                    )
+                    done += sum(task.result() for task in ended)
+                    yield done
+            for task in asyncio.as_completed(under_way):
+                done += await task
+                yield done
+        finally:
+            for task in under_way:
+                task.cancel()
+
+    async def _fed(self, number: int, part: Sequence[Task]) -> int:
+        await self.feed(number, part)
+        return len(part)
+
+    async def close(self) -> StreamProgress:
+        """Say that nothing more comes, and wait for what became of all.
+
+        Raises:
+            NotFound: There is no such stream.
+            TemporalDown: No answer; close it again.
+        """
+        with answered(f"close stream {self.name}"):
+            await self._handle.signal(names.CLOSE, rpc_timeout=RPC_TIMEOUT)
+            ended: StreamProgress = await self._handle.result()
+        return ended
+
+    async def progress(self) -> StreamProgress:
+        """How far it is. Needs a running worker."""
+        with answered(f"ask stream {self.name}"):
+            answer: StreamProgress = await self._handle.query(
+                names.STATUS, result_type=StreamProgress, rpc_timeout=RPC_TIMEOUT
+            )
+        return answer
+
+    async def pause(self) -> None:
+        """Begin no further chunk."""
+        with answered(f"pause stream {self.name}"):
+            await self._handle.signal(names.PAUSE, rpc_timeout=RPC_TIMEOUT)
+
+    async def resume(self) -> None:
+        """Go on."""
+        with answered(f"resume stream {self.name}"):
+            await self._handle.signal(names.RESUME, rpc_timeout=RPC_TIMEOUT)
+
+    @property
+    def _handle(self) -> WorkflowHandle[object, StreamProgress]:
+        return self.client.temporal.get_workflow_handle(
+            workflow_id(self.name), result_type=StreamProgress
+        )
+
+
+async def _chunks(
+    tasks: AsyncIterable[Task], size: int
+) -> AsyncIterator[tuple[int, Sequence[Task]]]:
+    number = 0
+    part: list[Task] = []
+    async for task in tasks:
+        part.append(task)
+        if len(part) == size:
+            yield number, part
+            number, part = number + 1, []
+    if part:
+        yield number, part

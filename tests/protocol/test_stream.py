@@ -1,0 +1,180 @@
+"""Streams: smooth tasks share a workflow, chunk by chunk; whatever needs anything becomes one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ascertain.contracts.stream import Tally
+from ascertain.contracts.task import TaskOutcome
+from ascertain.door import admit
+from ascertain.errors import Conflict, NotFound
+from ascertain.stream import Stream
+from ascertain.testing.knob import Answer, Drop, Rule, Silence, SubmitKnobs
+from tests.protocol.deployment import step
+from tests.waiting import wait_until
+
+LOST = SubmitKnobs(reply=Drop(how="reset"))
+
+
+def tasks_of(deployment, count, **fields):
+    return [admit(deployment.task(f"t{number}", **fields)) for number in range(count)]
+
+
+async def each(tasks):
+    for task in tasks:
+        yield task
+
+
+async def carry(stream, tasks, **options):
+    return [done async for done in stream.carry(each(tasks), **options)]
+
+
+def facts(deployment, count):
+    return [deployment.facts(deployment.effect(f"t{number}")) for number in range(count)]
+
+
+@pytest.fixture
+async def deployment(deployments):
+    return await deployments(policy={"retry_base": 0.1})
+
+
+@pytest.fixture
+async def stream(deployment):
+    opened = Stream(deployment.client, deployment.id("campaign"))
+    await opened.open()
+    return opened
+
+
+async def test_smooth_tasks_share_one_workflow_and_each_has_its_fact(deployment, stream):
+    await deployment.worker()
+    told = await carry(stream, tasks_of(deployment, 25), chunk=10, window=2)
+    ended = await stream.close()
+    assert told[-1] == 25
+    assert ended.tally == Tally(tasks=25, settled=25)
+    assert ended.done_below == 3
+    assert facts(deployment, 25) == [1] * 25
+    with pytest.raises(NotFound):
+        await deployment.status("t0")
+    assert await deployment.moves(deployment.effect("t7")) == ["claim", "settle"]
+
+
+async def test_a_lost_answer_leaves_the_chunk_and_is_looked_up_by_a_task_of_its_own(
+    deployment, stream
+):
+    await deployment.worker()
+    lost = [deployment.effect(name) for name in ("t1", "t4")]
+    for effect in lost:
+        deployment.outside.rules.add(Rule(reference=effect, times=1, submit=LOST))
+    await carry(stream, tasks_of(deployment, 6), chunk=6)
+    ended = await stream.close()
+    assert ended.tally == Tally(tasks=6, settled=4, handed_over=2)
+    assert ended.handed_over == (deployment.id("t1"), deployment.id("t4"))
+    for name in ("t1", "t4"):
+        assert (await deployment.result(name)).outcome is TaskOutcome.DONE
+    assert facts(deployment, 6) == [1] * 6
+    assert [deployment.submits(effect) for effect in lost] == [1, 1]
+
+
+async def test_a_worker_killed_in_the_middle_of_a_chunk_leaves_one_fact_of_each(deployment, stream):
+    doomed = await deployment.worker()
+    slow = deployment.effect("t3")
+    deployment.outside.rules.add(
+        Rule(reference=slow, times=1, submit=SubmitKnobs(reply=Silence(seconds=5)))
+    )
+    feeding = asyncio.create_task(carry(stream, tasks_of(deployment, 8), chunk=8))
+    await wait_until(lambda: deployment.submits(slow) == 1)
+    await doomed.kill()
+    await deployment.worker()
+    await feeding
+    ended = await stream.close()
+    assert ended.tally.tasks == 8
+    assert ended.tally.settled + ended.tally.handed_over == 8
+    for task_id in ended.handed_over:
+        assert (await deployment.client.result(task_id)).outcome is TaskOutcome.DONE
+    assert facts(deployment, 8) == [1] * 8
+    assert [deployment.submits(deployment.effect(f"t{number}")) for number in range(8)] == [1] * 8
+
+
+async def test_a_paused_partition_holds_its_chunk_and_begins_nothing(deployment, stream):
+    await deployment.worker()
+    await deployment.gate("p", paused=True)
+    feeding = asyncio.create_task(carry(stream, tasks_of(deployment, 3, partition="p"), chunk=3))
+
+    async def held():
+        return (await stream.progress()).held == ("p",)
+
+    await wait_until(held)
+    assert facts(deployment, 3) == [0] * 3
+    await deployment.gate("p", paused=False)
+    await feeding
+    assert (await stream.close()).tally == Tally(tasks=3, settled=3)
+    assert facts(deployment, 3) == [1] * 3
+
+
+async def test_a_stream_that_is_fed_again_counts_nothing_twice(deployment, stream):
+    await deployment.worker()
+    tasks = tasks_of(deployment, 4)
+    await carry(stream, tasks, chunk=2)
+    await carry(stream, tasks, chunk=2)
+    assert (await stream.close()).tally == Tally(tasks=4, settled=4)
+    with pytest.raises(Conflict, match="is closed"):
+        await stream.open()
+
+
+async def test_what_another_stream_has_done_is_done(deployment, stream):
+    await deployment.worker()
+    tasks = tasks_of(deployment, 3)
+    await carry(stream, tasks)
+    other = Stream(deployment.client, deployment.id("other"))
+    await other.open()
+    await carry(other, tasks)
+    assert (await other.close()).tally == Tally(tasks=3, settled=3)
+    assert facts(deployment, 3) == [1] * 3
+
+
+async def test_what_the_outside_refuses_is_counted_and_done_with(deployment, stream):
+    await deployment.worker()
+    refused = deployment.effect("t0")
+    no = SubmitKnobs(commit="never", reply=Answer(status=402))
+    deployment.outside.rules.add(Rule(reference=refused, submit=no))
+    await carry(stream, tasks_of(deployment, 2))
+    assert (await stream.close()).tally == Tally(tasks=2, settled=1, refused=1)
+    assert facts(deployment, 2) == [0, 1]
+
+
+async def test_what_takes_several_steps_becomes_a_task(deployment, stream):
+    await deployment.worker()
+    several = admit(deployment.task("several", step("a"), step("b")))
+    await carry(stream, [*tasks_of(deployment, 1), several])
+    ended = await stream.close()
+    assert ended.tally == Tally(tasks=2, settled=1, handed_over=1)
+    assert (await deployment.result("several")).outcome is TaskOutcome.DONE
+
+
+async def test_an_id_that_stands_for_other_content_is_named_and_nothing_is_done_for_it(
+    deployment, stream
+):
+    await deployment.worker()
+    await deployment.submit("t0", step(amount=2))
+    await deployment.result("t0")
+    await carry(stream, tasks_of(deployment, 2))
+    ended = await stream.close()
+    assert ended.tally == Tally(tasks=2, settled=1, conflicting=1)
+    assert ended.conflicting == (deployment.id("t0"),)
+    assert facts(deployment, 2) == [1, 1]
+
+
+async def test_a_paused_stream_begins_no_further_chunk(deployment, stream):
+    await deployment.worker()
+    await stream.pause()
+    feeding = asyncio.create_task(carry(stream, tasks_of(deployment, 2)))
+
+    async def paused():
+        return (await stream.progress()).paused
+
+    await wait_until(paused)
+    await stream.resume()
+    await feeding
+    assert (await stream.close()).tally.settled == 2

@@ -1,0 +1,150 @@
+"""The workflow of a stream: many small tasks, a chunk at a time, as long as they are smooth.
+
+It never looks into a chunk. What does not settle at once leaves it for a workflow of its own.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import RawValue, RetryPolicy
+from temporalio.exceptions import ApplicationError
+
+with workflow.unsafe.imports_passed_through():
+    from ascertain.contracts import names
+    from ascertain.contracts.stream import NAMED_MAX, Carried, StreamOrder, StreamProgress
+
+# Longer than a chunk's calls and the worker's tries to record.
+CARRY_TIMEOUT = timedelta(minutes=2)
+# A carry is safe to repeat: what it had begun stands in the ledger.
+AGAIN = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30))
+HELD_PAUSE = timedelta(seconds=5)
+
+
+@workflow.defn(name=names.STREAM_WORKFLOW)
+class StreamWorkflow:
+    """One stream is one workflow. It ends when it is closed and all that it was fed is done."""
+
+    @workflow.init
+    def __init__(self, order: StreamOrder) -> None:
+        self._order = order
+        self._progress = order.progress
+        self._done = set(order.progress.done_beyond)
+        self._carrying: set[int] = set()
+        self._held: dict[int, str] = {}
+        self._free_at = workflow.now()
+        self._leaving = False
+
+    @workflow.run
+    async def run(self, order: StreamOrder) -> StreamProgress:
+        """Carry what is fed until somebody closes the stream.
+
+        Args:
+            order: How fast; and what an earlier run has done.
+        """
+        info = workflow.info
+        await workflow.wait_condition(
+            lambda: self._progress.closed or info().is_continue_as_new_suggested()
+        )
+        self._leaving = True
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        if not self._progress.closed:
+            workflow.continue_as_new(order.model_copy(update={"progress": self.progress()}))
+        return self.progress()
+
+    @workflow.update(
+        name=names.FEED, description="A numbered chunk of tasks; answered when it is done"
+    )
+    async def feed(self, number: int, count: int, chunk: RawValue) -> None:
+        """Carry one chunk. The same number again is answered without doing anything twice.
+
+        Args:
+            number: From 0, without gaps.
+            count: How many tasks it holds, for the rate.
+            chunk: A ``Chunk``; what is in it is the activity's business.
+        """
+        if number in self._carrying:
+            await workflow.wait_condition(lambda: number not in self._carrying)
+        if self._is_done(number):
+            return
+        self._carrying.add(number)
+        try:
+            await self._when_free(count)
+            self._note(number, await self._carry(number, chunk))
+        finally:
+            self._carrying.discard(number)
+
+    @feed.validator
+    def _feed_is_possible(self, number: int, count: int, chunk: RawValue) -> None:
+        del chunk
+        if number < 0 or count < 1:
+            raise ValueError("chunks are numbered from 0 and hold at least one task")
+        if self._leaving and not self._is_done(number):
+            ended = "the stream is closed" if self._progress.closed else "feed it again in a moment"
+            raise ApplicationError(ended, type="Closed" if self._progress.closed else "Moving")
+
+    @workflow.signal(name=names.PAUSE, description="Begin no further chunk")
+    def pause(self) -> None:
+        """Begin no further chunk."""
+        self._progress = self._progress.model_copy(update={"paused": True})
+
+    @workflow.signal(name=names.RESUME, description="Go on")
+    def resume(self) -> None:
+        """Go on."""
+        self._progress = self._progress.model_copy(update={"paused": False})
+
+    @workflow.signal(name=names.CLOSE, description="Nothing more comes")
+    def close(self) -> None:
+        """Nothing more comes; what was fed is done first."""
+        self._progress = self._progress.model_copy(update={"closed": True})
+
+    @workflow.query(name=names.STATUS, description="How far the stream is")
+    def progress(self) -> StreamProgress:
+        """How far the stream is."""
+        held = tuple(sorted(set(self._held.values())))
+        beyond = tuple(sorted(self._done))
+        return self._progress.model_copy(update={"done_beyond": beyond, "held": held})
+
+    async def _when_free(self, count: int) -> None:
+        """Wait for the rate's next free time, and while the stream is paused."""
+        if self._order.per_second is not None:
+            begins = max(self._free_at, workflow.now())
+            self._free_at = begins + timedelta(seconds=count / self._order.per_second)
+            await workflow.sleep(begins - workflow.now())
+        await workflow.wait_condition(lambda: not self._progress.paused)
+
+    async def _carry(self, number: int, chunk: RawValue) -> Carried:
+        while True:
+            carried: Carried = await workflow.execute_local_activity(
+                names.CARRY,
+                chunk,
+                result_type=Carried,
+                start_to_close_timeout=CARRY_TIMEOUT,
+                retry_policy=AGAIN,
+            )
+            if carried.held is None:
+                return carried
+            self._held[number] = carried.held
+            await workflow.sleep(HELD_PAUSE)
+            await workflow.wait_condition(lambda: not self._progress.paused)
+
+    def _note(self, number: int, carried: Carried) -> None:
+        self._held.pop(number, None)
+        self._done.add(number)
+        below = self._progress.done_below
+        while below in self._done:
+            self._done.remove(below)
+            below += 1
+        told = self._progress
+        self._progress = told.model_copy(
+            update={
+                "tally": told.tally.plus(carried.tally),
+                "done_below": below,
+                "handed_over": (told.handed_over + carried.handed_over)[:NAMED_MAX],
+                "conflicting": (told.conflicting + carried.conflicting)[:NAMED_MAX],
+            }
+        )
+
+    def _is_done(self, number: int) -> bool:
+        return number < self._progress.done_below or number in self._done
