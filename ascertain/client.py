@@ -274,6 +274,9 @@ class Client:
     async def takeover(self, task_id: str, command: Command) -> CommandAnswer:
         """Tell a task what a person decided; the answer says whether it was applied.
 
+        The request_id is not the update's id: Temporal would give the first answer again for ever, also
+        one that says "not now". The task itself knows which requests it has applied.
+
         Raises:
             CommandRefused: The task did not accept it; the message says why.
             NotFound: There is no such task, or it is over.
@@ -287,7 +290,6 @@ class Client:
                     names.TAKEOVER,
                     command.model_dump(mode="json", exclude_none=True),
                     result_type=CommandAnswer,
-                    id=command.request_id,
                     rpc_timeout=timedelta(seconds=60),
                 )
                 return answer

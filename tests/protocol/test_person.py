@@ -97,6 +97,23 @@ async def test_a_repeated_request_id_is_applied_once(deployments):
     assert (await deployment.moves(row.effect_id)).count("take") == 1
 
 
+async def test_a_command_that_was_refused_is_looked_at_again_when_it_is_repeated(deployments):
+    deployment = await deployments()
+    await deployment.worker()
+    deployment.meet(SubmitKnobs(reply=Drop(how="reset")))
+    effect = await deployment.submit("early", step(kind="toy.neither"))
+    row = await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
+    take = command(Action.TAKE, row, request_id="req-1")
+    refused = await deployment.takeover("early", take)
+    assert "do not act yet" in refused.message
+
+    async def applied():
+        return (await deployment.takeover("early", take)).applied
+
+    await wait_until(applied)
+    assert (await deployment.row(effect)).state is State.TAKEN_OVER
+
+
 async def test_a_command_that_waits_its_turn_is_never_applied_to_the_next_effect(deployments):
     deployment = await deployments()
     worker = await deployment.worker()
