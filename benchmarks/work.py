@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from ascertain.errors import SetupError
 from benchmarks.cpu import Process
 from benchmarks.ready import READY
-from starter.demo.waiting import until
 from starter.process import Child
+from starter.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

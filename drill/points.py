@@ -6,9 +6,9 @@ outside, so an ordinary worker pays nothing for them.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -60,6 +60,7 @@ class Plan(StrictValue):
 
     Attributes:
         match: Strikes only effects whose task_id contains this.
+        together: Strikes once so many effects stand at the place; those that come earlier wait there.
         times: How often, over all processes that share ``tally``; None: every time.
         tally: A folder where each strike leaves one file, so that a restarted worker knows.
     """
@@ -67,23 +68,42 @@ class Plan(StrictValue):
     point: Point
     strike: Strike = Strike.KILL
     match: str = ""
+    together: int = Field(default=1, ge=1)
     times: int | None = Field(default=1, ge=1)
     tally: Path
 
 
-@dataclass(frozen=True, slots=True)
 class Striker:
     """Strikes the process it runs in, as planned."""
 
-    plan: Plan
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._gathered = asyncio.Event()
+        self._here: set[str] = set()
 
-    def reached(self, point: Point, task_id: str) -> None:
-        """Strike if this is the planned place, the planned effect, and strikes are left."""
-        if point is not self.plan.point or self.plan.match not in task_id:
+    async def reached(self, point: Point, task_id: str) -> None:
+        """Strike if this is the planned place and effect, strikes are left, and all are here."""
+        if not self._meant(point, task_id):
             return
+        self._here.add(task_id)
+        if len(self._here) < self._plan.together:
+            await self._gathered.wait()
+            return
+        self._strike()
+        self._gathered.set()  # a process that was frozen goes on with all of them
+
+    def passed(self, point: Point, task_id: str) -> None:
+        """The same where nothing can wait: the first one strikes."""
+        if self._meant(point, task_id):
+            self._strike()
+
+    def _meant(self, point: Point, task_id: str) -> bool:
+        return point is self._plan.point and self._plan.match in task_id
+
+    def _strike(self) -> None:
         if not self._counted():
             return
-        match self.plan.strike:
+        match self._plan.strike:
             case Strike.KILL:
                 os.kill(os.getpid(), signal.SIGKILL)
             case Strike.EXIT:
@@ -93,12 +113,12 @@ class Striker:
 
     def _counted(self) -> bool:
         """Take one strike from the tally; creating a file is atomic between processes."""
-        limit = self.plan.times
+        limit = self._plan.times
         number = 0
         while limit is None or number < limit:
             number += 1
             try:
-                (self.plan.tally / f"strike-{number}-{self.plan.point}").touch(exist_ok=False)
+                (self._plan.tally / f"strike-{number}-{self._plan.point}").touch(exist_ok=False)
             except FileExistsError:
                 continue
             return True
@@ -119,9 +139,9 @@ class PointedLedger:
     async def claim(self, request: ClaimRequest) -> ClaimAnswer:
         """Claim, with a point on either side."""
         self._tasks[request.effect.effect_id] = request.effect.task_id
-        self._striker.reached(Point.BEFORE_CLAIM, request.effect.task_id)
+        await self._striker.reached(Point.BEFORE_CLAIM, request.effect.task_id)
         answer = await self._inner.claim(request)
-        self._striker.reached(Point.AFTER_CLAIM, request.effect.task_id)
+        await self._striker.reached(Point.AFTER_CLAIM, request.effect.task_id)
         return answer
 
     async def record(
@@ -129,15 +149,15 @@ class PointedLedger:
     ) -> Written:
         """Record, with a point on either side."""
         task_id = self._tasks.get(lease.effect_id, "")
-        self._striker.reached(Point.AFTER_ANSWER, task_id)
+        await self._striker.reached(Point.AFTER_ANSWER, task_id)
         written = await self._inner.record(lease, outcome, retry_in=retry_in)
-        self._striker.reached(Point.AFTER_RECORD, task_id)
+        await self._striker.reached(Point.AFTER_RECORD, task_id)
         return written
 
     async def converge(self, effect_id: str, version: int, verdict: Verdict, by: str) -> Written:
         """Converge, with a point behind it."""
         written = await self._inner.converge(effect_id, version, verdict, by)
-        self._striker.reached(Point.AFTER_CONVERGE, self._tasks.get(effect_id, ""))
+        await self._striker.reached(Point.AFTER_CONVERGE, self._tasks.get(effect_id, ""))
         return written
 
 
@@ -152,7 +172,7 @@ class PointedPermit:
     def check(self) -> None:
         """Use the permit up; strike right behind it."""
         self._inner.check()
-        self._striker.reached(Point.BEFORE_SEND, self._task_id)
+        self._striker.passed(Point.BEFORE_SEND, self._task_id)
 
     async def renew(self) -> None:
         """Renew it."""
@@ -186,9 +206,9 @@ class PointedAdapter:
 
     async def lookup(self, call: Call, *, within: timedelta) -> Finding:
         """Look up, with a point on either side."""
-        self._striker.reached(Point.BEFORE_LOOKUP, call.effect.task_id)
+        await self._striker.reached(Point.BEFORE_LOOKUP, call.effect.task_id)
         found = await self._inner.lookup(call, within=within)
-        self._striker.reached(Point.AFTER_LOOKUP, call.effect.task_id)
+        await self._striker.reached(Point.AFTER_LOOKUP, call.effect.task_id)
         return found
 
     async def aclose(self) -> None:

@@ -5,21 +5,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from typing import TYPE_CHECKING
 
 from ascertain import settings
+from drill import clock
 from drill.points import dress
+from drill.protection import strip
 from workers.serve import serve
 from workers.worker import Role
+
+if TYPE_CHECKING:
+    from activities.serving import Serving
 
 
 def main() -> None:
     """Serve until stopped; says on standard output when it polls."""
+    clock.set_wrong()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
-    asyncio.run(serve(settings.load(), Role(), on_ready=_say, dress=dress))
+    asyncio.run(serve(settings.load(), Role(), on_ready=_say, dress=_dress))
+
+
+def _dress(serving: Serving) -> Serving:
+    return dress(strip(serving))
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
+    sys.stdout.write(f"ready: {line}\n")
     sys.stdout.flush()
 
 

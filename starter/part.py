@@ -128,6 +128,21 @@ class Program:
         if self._child is not None:
             await self._child.kill()
 
+    async def freeze(self) -> None:
+        """SIGSTOP, and wait until every thread of it stands still."""
+        if self._child is not None:
+            await self._child.freeze()
+
+    def thaw(self) -> None:
+        """Let a frozen one go on, as if nothing had happened."""
+        if self._child is not None:
+            self._child.send(signal.SIGCONT)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether it lives and stands still, by whomever it was stopped."""
+        return self.running and self._child is not None and self._child.frozen
+
     async def _wait_until_ready(self, child: Child) -> None:
         while not self.ready_line:
             if child.exit_code is not None:

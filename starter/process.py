@@ -165,10 +165,12 @@ class Child:
     async def freeze(self) -> None:
         """SIGSTOP it, and wait until every thread of it stands still."""
         self.send(signal.SIGSTOP)
-        while self.exit_code is None and not self._frozen():  # noqa: ASYNC110 - the kernel sets no Event
+        while self.exit_code is None and not self.frozen:  # noqa: ASYNC110 - the kernel sets no Event
             await asyncio.sleep(_POLL_SECONDS)
 
-    def _frozen(self) -> bool:
+    @property
+    def frozen(self) -> bool:
+        """Whether the kernel holds it stopped."""
         return os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
 
     async def stop(self, number: signal.Signals, within: timedelta) -> None:

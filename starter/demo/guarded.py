@@ -19,7 +19,7 @@ from starter.demo.compare import Recorded
 from starter.demo.payment import EXAMPLES
 from starter.demo.provider import API_KEY
 from starter.demo.seat import Program
-from starter.demo.waiting import until
+from starter.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

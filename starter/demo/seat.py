@@ -13,8 +13,8 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
 from ascertain.errors import SetupError
-from starter.demo.waiting import until
 from starter.process import Child
+from starter.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 
 from ascertain.errors import SetupError
 from ascertain.testing.fault import DropReply, OnReply, Pass
-from starter.demo.waiting import until
+from starter.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -22,7 +22,7 @@ from ascertain.settings import FILE_VARIABLE, LEDGER_VARIABLE
 from ascertain.testing.entry import Draft
 from ascertain.testing.knob import Rule, SubmitKnobs
 from drill.points import VARIABLE, Plan, Point, Strike
-from tests.protocol.toml import toml
+from drill.toml import toml
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -7,35 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from drill.kind import options
+
 IN_FLIGHT_MAX_S = 1
 POLICY = {"lease": 1, "retry_base": 0.1, "ask_first": 0.05, "held_recheck": 1}
-
-
-def _options(url: str, *, lookup: bool, timeout_s: float = 1) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        "base_url": url,
-        "timeout": timeout_s,
-        "request": {
-            "method": "POST",
-            "url": "/facts",
-            "idempotency_header": "Idempotency-Key",
-            "json": {"reference": "{effect_id}", "amount": "{input.amount}"},
-        },
-        "proof": {"external_id": "id", "equals": {"reference": "{effect_id}"}},
-    }
-    if lookup:
-        options["lookup"] = {
-            "by": "reference",
-            "lag": 0,
-            "url": "/facts",
-            "params": {"reference": "{effect_id}"},
-            "items": "data",
-            "paging": {"param": "cursor", "next": "cursor"},
-            "match": {"reference": "{effect_id}"},
-            "external_id": "id",
-            "differs": {"amount": "{input.amount}"},
-        }
-    return options
 
 
 def kinds_of(url: str, keyed_url: str, policy: dict[str, Any]) -> dict[str, Any]:
@@ -57,11 +32,11 @@ def kinds_of(url: str, keyed_url: str, policy: dict[str, Any]) -> dict[str, Any]
             "policy": chosen,
         }
 
-    asked = _options(url, lookup=True)
-    silent = _options(url, lookup=False)
+    asked: dict[str, Any] = options(url, lookup=True)
+    silent = options(url, lookup=False)
     throttling = {**asked, "answers": [{"status": [429], "means": "refused_before_work"}]}
     slow = {"max_duration": 20, "in_flight_max": IN_FLIGHT_MAX_S}
-    both = _options(keyed_url, lookup=True)
+    both = options(keyed_url, lookup=True)
     both["answers"] = [
         {"status": [400], "where": {"error.type": "idempotency_error"}, "means": "key_reused"}
     ]
@@ -69,8 +44,8 @@ def kinds_of(url: str, keyed_url: str, policy: dict[str, Any]) -> dict[str, Any]
         "toy.fact": kind(asked),
         "toy.asked": kind(asked),
         "toy.asked_keyed": kind(both, **keyed),
-        "toy.keyed": kind(_options(keyed_url, lookup=False), **keyed),
+        "toy.keyed": kind(options(keyed_url, lookup=False), **keyed),
         "toy.neither": kind(silent),
         "toy.throttling": kind(throttling),
-        "toy.slow": kind(_options(url, lookup=True, timeout_s=3), **slow),
+        "toy.slow": kind(options(url, lookup=True, timeout_s=3), **slow),
     }
