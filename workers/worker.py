@@ -13,11 +13,13 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from activities.carry import Carry
 from activities.decide import Decide
+from activities.gate import Gates
 from activities.perform import Perform
 from activities.reconcile import Reconcile
 from activities.serving import Serving
 from activities.sweep import Sweep
 from ascertain.client import Client as TaskClient
+from workflows.gate import GateWorkflow
 from workflows.stream import StreamWorkflow
 from workflows.sweep import SweepWorkflow
 from workflows.task import TaskWorkflow
@@ -93,6 +95,7 @@ def build_workers(client: Client, serving: Serving, role: Role, task_queue: str)
     orchestrating: list[Callable[..., Awaitable[object]]] = [
         Carry(serving, tasks).carry,
         Sweep(serving, tasks).sweep,
+        Gates(serving).set_gate,
     ]
     workers = [
         Worker(
@@ -110,7 +113,7 @@ def build_workers(client: Client, serving: Serving, role: Role, task_queue: str)
             Worker(
                 client,
                 task_queue=task_queue,
-                workflows=[TaskWorkflow, StreamWorkflow, SweepWorkflow],
+                workflows=[TaskWorkflow, StreamWorkflow, SweepWorkflow, GateWorkflow],
                 activities=activities + orchestrating,
                 workflow_runner=sandbox(),
                 max_concurrent_local_activities=role.max_concurrent,

@@ -9,7 +9,6 @@ from temporalio.common import SearchAttributeKey
 
 with workflow.unsafe.imports_passed_through():
     from ascertain.contracts import directive, names
-    from ascertain.contracts.command import Action
     from ascertain.contracts.status import OpenEffect, TimelineEntry
 
 if TYPE_CHECKING:
@@ -25,6 +24,12 @@ ERROR_CLASS = SearchAttributeKey.for_keyword(names.TASK_ERROR_CLASS)
 RUNNING = "RUNNING"
 HELD = "HELD"
 WAITING = "WAITING"
+
+# What some commands need besides; words in capitals are to be filled in.
+MORE = {
+    "confirm": ', "receipt": {"external_id": "ID"}',
+    "amend": ', "input": {"ALL": "THAT IS SENT"}',
+}
 
 # Enough for a night's story; the ledger's audit trail has the whole one.
 TIMELINE_KEPT = 60
@@ -174,10 +179,9 @@ def details(effect: OpenEffect, state: str) -> str:
 
 def _command(action: str, effect: OpenEffect, version: int) -> str:
     """Names the effect too: a version says which move was looked at, not of which step."""
-    receipt = '"receipt": {"external_id": "ID"}, ' if action == Action.CONFIRM.value else ""
     body = (
         f'{{"action": "{action}", "effect_id": "{effect.effect_id}", "version": {version}, '
-        f'{receipt}"operator": "YOU", "reason": "WHY"}}'
+        f'"operator": "YOU", "reason": "WHY"{MORE.get(action, "")}}}'
     )
     task_id = workflow.info().workflow_id
     return (

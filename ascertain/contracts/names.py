@@ -10,6 +10,7 @@ from typing import Final
 TASK_WORKFLOW: Final = "Task"
 SWEEP_WORKFLOW: Final = "Sweep"
 STREAM_WORKFLOW: Final = "Stream"
+GATE_WORKFLOW: Final = "Gate"
 TASK_QUEUE: Final = "ascertain"
 
 PERFORM: Final = "perform"
@@ -17,6 +18,7 @@ RECONCILE: Final = "reconcile"
 DECIDE: Final = "decide"
 SWEEP: Final = "sweep"
 CARRY: Final = "carry"
+SET_GATE: Final = "set_gate"
 
 TAKEOVER: Final = "takeover"
 RESUME: Final = "resume"
