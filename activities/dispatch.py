@@ -167,9 +167,8 @@ def _without_grant(answer: ClaimAnswer, kind: Kind) -> Directive:
         case claim.Busy(until=until, row=row):
             wait = max(until - row.now, timedelta(0)) + AFTER
             return directive.ReconcileIn(delay=wait, reason="another attempt is in flight")
-        case claim.Conflict(stored=stored, offered=offered):
-            why = f"the ledger holds other content under this id: {stored[:12]}, not {offered[:12]}"
-            return directive.Conflicting(reason=why)
+        case claim.Conflict():
+            return conflicting(answer)
         case claim.Paused():
             return directive.Held(
                 partition=answer.partition,
@@ -181,6 +180,13 @@ def _without_grant(answer: ClaimAnswer, kind: Kind) -> Directive:
             raise ValueError(msg)
         case _:
             assert_never(answer)
+
+
+def conflicting(answer: claim.Conflict) -> Directive:
+    """Other content stands under the effect's id."""
+    stored, offered = answer.stored[:12], answer.offered[:12]
+    why = f"the ledger holds other content under this id: {stored}, not {offered}"
+    return directive.Conflicting(reason=why)
 
 
 def _ask_now(following: Directive) -> Directive:

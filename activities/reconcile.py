@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, assert_never
 from temporalio import activity
 
 from activities.attempt import LEDGER_PAUSE
-from activities.dispatch import dispatch
+from activities.dispatch import conflicting, dispatch
 from activities.heartbeat import beating
 from activities.question import ask
 from activities.serving import UNSERVED_PAUSE, Served, Serving, Unserved
-from ascertain import policy
+from ascertain import keys, policy
 from ascertain.contracts import directive, names
-from ascertain.contracts.claim import Lease, Moved, Taken, Verdict
+from ascertain.contracts.claim import Conflict, Lease, Moved, Taken, Verdict
 from ascertain.contracts.directive import RunQueued
 from ascertain.contracts.effect import Evidence, State
 from ascertain.contracts.work import Answer, Work
 from ascertain.errors import LedgerDown, LookupDown
+from ascertain.policy import NO_WAIT
 from ascertain.ports import Call
 
 if TYPE_CHECKING:
@@ -40,17 +41,37 @@ class Reconcile:
     @activity.defn(name=names.RECONCILE)
     async def reconcile(self, work: Work) -> Answer:
         """Find out what became of one effect and write it down."""
+        try:
+            return Answer(directive=await self._withdrawn(work) or await self._served(work))
+        except LedgerDown as error:
+            return Answer(directive=_later(work, LEDGER_PAUSE, str(error)))
+
+    async def _withdrawn(self, work: Work) -> Directive | None:
+        """Close it for a cancelled task, which needs no adapter; None while it has to be asked for."""
+        if not work.withdraw:
+            return None
+        ledger, effect = self._serving.ledger, work.effect
+        fingerprint = keys.fingerprint(effect.kind, effect.input)
+        answer = await ledger.withdraw(effect, fingerprint, self._serving.identity)
+        if isinstance(answer, Conflict):
+            return conflicting(answer)
+        row = answer.row
+        if row is None or row.state is not State.ABANDONED:
+            return None
+        return directive.Refused(state=row.state, reason=row.evidence.detail)
+
+    async def _served(self, work: Work) -> Directive:
         served = self._serving.find(work.effect.kind)
         if isinstance(served, RunQueued):
-            return Answer(directive=served)
+            return served
         if isinstance(served, Unserved):
-            return Answer(directive=_later(work, UNSERVED_PAUSE, served.reason))
+            return _later(work, UNSERVED_PAUSE, served.reason)
         async with beating():
-            try:
-                following = await self._ascertain(served, work)
-            except LedgerDown as error:
-                following = _later(work, LEDGER_PAUSE, str(error))
-        return Answer(directive=following)
+            following = await self._ascertain(served, work)
+            if work.withdraw and isinstance(following, directive.RetryIn):
+                why = "it was begun by somebody else at the same moment"
+                following = await self._withdrawn(work) or _later(work, NO_WAIT, why)
+        return following
 
     async def _ascertain(self, served: Served, work: Work) -> Directive:
         await self._record_unrecorded(work)

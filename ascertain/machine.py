@@ -48,6 +48,7 @@ class Move(StrEnum):
     ABANDON = "abandon"
     RELEASE = "release"
     SUPERSEDE = "supersede"
+    WITHDRAW = "withdraw"
 
 
 ACTOR: Final[Mapping[Move, Actor]] = {
@@ -72,6 +73,7 @@ ACTOR: Final[Mapping[Move, Actor]] = {
     Move.ABANDON: Actor.PERSON,
     Move.RELEASE: Actor.PERSON,
     Move.SUPERSEDE: Actor.PERSON,
+    Move.WITHDRAW: Actor.PERSON,
 }
 
 # From -> to of each move. None stands for "there is no row yet".
@@ -117,6 +119,8 @@ TABLE: Final[Mapping[Move, Mapping[State | None, State]]] = {
     },
     Move.RELEASE: {State.TAKEN_OVER: State.UNKNOWN},
     Move.SUPERSEDE: {State.CLEAR: State.SUPERSEDED},
+    # Whoever cancels a task gives up what was not begun: a claim that comes later is refused.
+    Move.WITHDRAW: {None: State.ABANDONED, State.CLEAR: State.ABANDONED},
 }
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         ChunkAnswer,
         ClaimAnswer,
         ClaimRequest,
+        Conflict,
         Lease,
         Paused,
         Verdict,
@@ -300,6 +301,15 @@ class Ledger(Protocol):
 
         Only from CLEAR without a late receipt. ``denial`` (CLEAR) comes first where it is QUARANTINED or
         TAKEN_OVER, in the same commit, so that nobody can claim the old one in between: both or neither.
+        """
+        ...
+
+    async def withdraw(self, effect: Effect, fingerprint: str, by: str) -> Written | Conflict:
+        """Close for good what a cancelled task does not do any more, by whoever might still claim it.
+
+        Moved (ABANDONED) if it was never claimed, or is CLEAR without a late receipt; durable. Stale: it
+        is closed already, or something of it is under way or unresolved, and nothing changed. Conflict:
+        other content stands under this id or in this step.
         """
         ...
 

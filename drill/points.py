@@ -59,7 +59,7 @@ class Plan(StrictValue):
     """One fault.
 
     Attributes:
-        match: Strikes only effects whose task_id contains this.
+        match: Strikes only effects whose task_id (around a claim: task_id/step) contains this.
         together: Strikes once so many effects stand at the place; those that come earlier wait there.
         times: How often, over all processes that share ``tally``; None: every time.
         tally: A folder where each strike leaves one file, so that a restarted worker knows.
@@ -139,9 +139,10 @@ class PointedLedger:
     async def claim(self, request: ClaimRequest) -> ClaimAnswer:
         """Claim, with a point on either side."""
         self._tasks[request.effect.effect_id] = request.effect.task_id
-        await self._striker.reached(Point.BEFORE_CLAIM, request.effect.task_id)
+        place = f"{request.effect.task_id}/{request.effect.step}"
+        await self._striker.reached(Point.BEFORE_CLAIM, place)
         answer = await self._inner.claim(request)
-        await self._striker.reached(Point.AFTER_CLAIM, request.effect.task_id)
+        await self._striker.reached(Point.AFTER_CLAIM, place)
         return answer
 
     async def record(

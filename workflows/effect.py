@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, assert_never
@@ -39,8 +40,9 @@ class Pursuit:
     """One effect on its way to a final state.
 
     It decides nothing: every turn is an activity's directive. ``halt`` is asked where the effect
-    provably does not exist, so that a cancelled task can stop there. ``before_turn`` is let finish
-    before the effect is touched. Where a person replaced the input, ``effect`` is the one with the new.
+    provably does not exist, so that a cancelled task can stop there; ``withdraw``, whether it is closed then
+    for whoever might come later. ``before_turn`` is let finish before the effect is touched. Where a person
+    replaced the input, ``effect`` is the one with the new.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Pursuit:
         on_directive: Callable[[Effect, Directive], None],
         halt: Callable[[], bool],
         before_turn: Callable[[], Awaitable[None]],
+        withdraw: Callable[[], bool],
     ) -> None:
         self.effect = effect
         self.route: directive.RunQueued | None = None
@@ -57,6 +60,7 @@ class Pursuit:
         self._on_directive = on_directive
         self._halt = halt
         self._before_turn = before_turn
+        self._withdraw = withdraw
         self._failures: dict[str, int] = {}
         self._asked = False
         self._tried = False
@@ -154,9 +158,11 @@ class Pursuit:
         return following
 
     async def _reconcile(self, unrecorded: Unrecorded | None = None) -> Directive:
-        work = Work(effect=self.effect, unrecorded=unrecorded)
+        work = Work(effect=self.effect, unrecorded=unrecorded, withdraw=self._withdraw())
         following = await self._turn(names.RECONCILE, work)
-        self._asked = not isinstance(following, directive.ReconcileIn)
+        # Asked before it was cancelled, nothing was closed for those who come later.
+        told = work.withdraw or not self._withdraw()
+        self._asked = told and not isinstance(following, directive.ReconcileIn)
         return following
 
     async def _turn(self, name: str, work: Work) -> Directive:
@@ -194,6 +200,12 @@ class Pursuit:
             self._running = handle
         try:
             return await handle
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():  # the worker lets go of the run
+                raise
+            # Its end and our wish to stop it came in one moment: what it did is not known here.
+            raise ApplicationError("it was stopped as it ended", type="Interrupted") from None
         finally:
             if self._running is handle:
                 self._running = None

@@ -135,12 +135,14 @@ class TaskWorkflow:
 
     async def _forward(self, task: Task) -> TaskOutcome:
         for step in task.steps[len(self._steps) :]:
-            if self._cancelling:
-                return TaskOutcome.CANCELLED
-            if self._given_up:
-                return TaskOutcome.ABANDONED
+            if self._gives_up and not workflow.patched(names.WITHDRAWS):
+                return TaskOutcome.CANCELLED if self._cancelling else TaskOutcome.ABANDONED
+            begins = not self._gives_up
             done = await self._pursue(effect_of(task, step))
-            self._steps.append(done)
+            if begins or done.state is not State.ABANDONED:
+                self._steps.append(done)
+            if done.state is State.ABANDONED and self._cancelling:
+                return TaskOutcome.CANCELLED
             if done.state is not State.SETTLED:
                 return self._outcome(done.state)
         return TaskOutcome.ABANDONED if self._given_up else TaskOutcome.DONE
@@ -178,6 +180,7 @@ class TaskWorkflow:
             effect,
             on_directive=self._obeying,
             halt=lambda: self._halts(undo=undo),
+            withdraw=lambda: self._gives_up and not undo,
             before_turn=_nothing if undo else self._take_back,
         )
         pursuit.route, self._route = self._route, None
@@ -192,7 +195,12 @@ class TaskWorkflow:
 
     def _halts(self, *, undo: bool) -> bool:
         """Whether nothing new is to be done; what was begun is ascertained all the same."""
-        return self._only_ascertain or ((self._cancelling or self._given_up) and not undo)
+        return self._only_ascertain or (self._gives_up and not undo)
+
+    @property
+    def _gives_up(self) -> bool:
+        """Whether what was not begun is not to be begun by anybody."""
+        return self._cancelling or self._given_up
 
     def _obeying(self, effect: Effect, following: Directive) -> None:
         self._view.follow(effect, following)

@@ -105,7 +105,7 @@ def _in_flight(row: EffectRow) -> str:
 
 _STANDING: Final[Mapping[State, str]] = {
     State.REFUSED: "The outside said no for good. Nothing happened.",
-    State.ABANDONED: "A person gave it up.",
+    State.ABANDONED: "It was given up: by a person, or because its task was cancelled.",
     State.SUPERSEDED: "It was replaced by a new input; this one is never done.",
     State.CLEAR: "It provably does not exist outside, so it may be done.",
     State.UNKNOWN: (
@@ -245,6 +245,10 @@ def _refused_write(told: AuditEvent) -> str:
     return sentence(said, fact or told.evidence.detail)
 
 
+def _withdraw(_told: AuditEvent) -> str:
+    return "Its task was cancelled before it was done, so it is not done any more."
+
+
 def _note(told: AuditEvent) -> str:
     if told.evidence.source == "person":
         return sentence(
@@ -275,6 +279,7 @@ MOVES: Final[Mapping[str, Callable[[AuditEvent], str]]] = {
     Move.ABANDON: _person("gave it up"),
     Move.RELEASE: _person("handed it back to automation"),
     Move.SUPERSEDE: _person("replaced its input"),
+    Move.WITHDRAW: _withdraw,
     REFUSED_WRITE: _refused_write,
     NOTE: _note,
 }

@@ -33,6 +33,9 @@ CLOSE: Final = "close"
 STATUS: Final = "status"
 TIMELINE: Final = "timeline"
 
+# Changes of the workflow that a recorded history may be older than.
+WITHDRAWS: Final = "withdraws"
+
 TASK_KIND: Final = "TaskKind"
 TASK_PARTITION: Final = "TaskPartition"
 TASK_STATE: Final = "TaskState"

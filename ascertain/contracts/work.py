@@ -14,9 +14,11 @@ class Work(Value):
     Attributes:
         unrecorded: An attempt's outcome that the ledger could not take when it was known.
         first: Nothing was tried before.
+        withdraw: The task was cancelled: what does not exist is closed for good once that is known.
     """
 
     effect: Effect
+    withdraw: bool = False
     unrecorded: Unrecorded | None = None
     first: bool = False
 

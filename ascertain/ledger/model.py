@@ -207,6 +207,24 @@ class ModelLedger:
             version = written.row.version
         return written
 
+    async def withdraw(self, effect: Effect, fingerprint: str, by: str) -> Written | Conflict:
+        """See ``ports.Ledger.withdraw``."""
+        now, by = self._clock(), writes.clean(by)
+        row = self._memory.rows.get(effect.effect_id)
+        if row is None:
+            live = self._live_in_step(effect)
+            if live is not None:
+                return Conflict(stored=live.fingerprint, offered=fingerprint)
+            after = twin.never_claimed(effect, fingerprint, by, now)
+        elif row.fingerprint != fingerprint:
+            return Conflict(stored=row.fingerprint, offered=fingerprint)
+        elif row.state is not State.CLEAR or self._late(effect.effect_id):
+            return Stale(twin.read(row, now))
+        else:
+            after = twin.withdrawn(row, now)
+        self._keep(row, after, Told(Move.WITHDRAW, by, writes.WITHDRAWN))
+        return Moved(after)
+
     async def inspect(self, effect_id: str) -> Case | None:
         """See ``ports.Ledger.inspect``."""
         row = self._memory.rows.get(effect_id)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         Verdict,
         Written,
     )
-    from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence
+    from ascertain.contracts.effect import AuditEvent, Effect, EffectRow, Evidence
     from ascertain.contracts.gate import Gate, GateChange
     from ascertain.contracts.outcome import Outcome, Refused, Settled
     from ascertain.ledger.write import Write
@@ -45,6 +45,7 @@ _CLAIM: Final = statement("claim")
 _RECORD: Final = statement("record")
 _RENEW: Final = statement("renew")
 _CONVERGE: Final = statement("converge")
+_WITHDRAW: Final = statement("withdraw")
 _INSPECT: Final = statement("inspect")
 _ONE_EFFECT: Final = statement("one_effect")
 _OPEN_EFFECTS: Final = statement("open_effects")
@@ -59,6 +60,7 @@ _NOTE: Final = statement("note")
 _SET_GATE: Final = statement("set_gate")
 _GATES: Final = statement("gates")
 
+_WITHDRAWN: Final = writes.json_of(writes.WITHDRAWN)
 _RENEWED: Final = writes.json_of(writes.RENEWED)
 _LATE_RENEWAL: Final = writes.json_of(writes.LATE_RENEWAL)
 
@@ -105,7 +107,7 @@ class PostgresLedger:
             except asyncpg.UniqueViolationError as error:
                 if error.constraint_name != "effects_one_live_per_step":
                     raise
-                live = await self._live_in_step(request)
+                live = await self._live_in_step(request.effect)
                 if live is not None:
                     return Conflict(stored=live, offered=request.fingerprint)
                 continue
@@ -192,6 +194,36 @@ class PostgresLedger:
     async def _standing(self, effect_id: str) -> Stale:
         found = await self._session.fetch(_ONE_EFFECT, effect_id)
         return Stale(rows.effect_row(found[0]) if found else None)
+
+    async def withdraw(self, effect: Effect, fingerprint: str, by: str) -> Written | Conflict:
+        """See ``ports.Ledger.withdraw``."""
+        for _ in range(ROUNDS):
+            try:
+                found = await self._session.fetch(
+                    _WITHDRAW,
+                    effect.effect_id,
+                    fingerprint,
+                    writes.clean(by),
+                    _WITHDRAWN,
+                    effect.task_id,
+                    effect.message_id,
+                    effect.step,
+                    effect.revision,
+                    effect.kind,
+                    effect.partition,
+                )
+            except asyncpg.UniqueViolationError as error:
+                if error.constraint_name != "effects_one_live_per_step":
+                    raise
+                live = await self._live_in_step(effect)
+                if live is not None:
+                    return Conflict(stored=live, offered=fingerprint)
+                continue
+            if found and found[0]["fingerprint"] != fingerprint:
+                return Conflict(stored=found[0]["fingerprint"], offered=fingerprint)
+            if found:
+                return _written(found)
+        raise _restless(effect.effect_id)
 
     async def inspect(self, effect_id: str) -> Case | None:
         """See ``ports.Ledger.inspect``."""
@@ -291,8 +323,7 @@ class PostgresLedger:
         proved = await self._session.fetch(_PROVED_BY, row.kind, write.external_id)
         return Taken(write.external_id, proved[0]["effect_id"], row) if proved else None
 
-    async def _live_in_step(self, request: ClaimRequest) -> str | None:
-        effect = request.effect
+    async def _live_in_step(self, effect: Effect) -> str | None:
         found = await self._session.fetch(
             _LIVE_IN_STEP, effect.task_id, effect.step, effect.effect_id
         )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from ascertain.contracts.claim import ClaimRequest, Lease
+    from ascertain.contracts.effect import Effect
     from ascertain.ledger.write import Write
     from ascertain.ports import EffectFilter
 
@@ -97,6 +98,38 @@ def claimed(
 def owned(row: EffectRow, lease: Lease) -> bool:
     """Whether the claim is open and still its owner's."""
     return row.state is State.IN_FLIGHT and row.lease_version == lease.lease_version
+
+
+def never_claimed(effect: Effect, fingerprint: str, by: str, now: datetime) -> EffectRow:
+    """The row that refuses every claim of an effect whose task was cancelled first."""
+    return EffectRow(
+        effect_id=effect.effect_id,
+        task_id=effect.task_id,
+        message_id=effect.message_id,
+        step=effect.step,
+        revision=effect.revision,
+        kind=effect.kind,
+        partition=effect.partition,
+        state=_target(None, Move.WITHDRAW),
+        state_since=now,
+        version=1,
+        attempt=0,
+        lease_owner=by,
+        lease_version=0,
+        lease_until=now,
+        first_sent_at=now,
+        fingerprint=fingerprint,
+        frozen=b"",
+        evidence=writes.WITHDRAWN,
+        created_at=now,
+        now=now,
+    )
+
+
+def withdrawn(row: EffectRow, now: datetime) -> EffectRow:
+    """The row after its task was cancelled."""
+    gone = {"evidence": writes.WITHDRAWN, "error_class": None, "retry_at": None}
+    return _moved(row, Move.WITHDRAW, now, gone)
 
 
 def renewable(row: EffectRow, lease: Lease, extend: timedelta, now: datetime) -> bool:

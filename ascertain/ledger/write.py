@@ -39,6 +39,9 @@ FENCED: Final = Evidence(
     rule=FENCE,
     detail="its attempt's permit ran out before anything was recorded; whether it was sent is unknown",
 )
+WITHDRAWN: Final = Evidence(
+    source="person", rule="withdraw", detail="its task was cancelled before it was done"
+)
 LATE_RENEWAL: Final = Evidence(
     source="late_write", rule="renew", detail="the permit of an attempt that no longer holds it"
 )

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
     from datetime import datetime
 
-    from ascertain.contracts.claim import ClaimAnswer, Written
+    from ascertain.contracts.claim import ClaimAnswer, Conflict, Paused, Written
     from ascertain.ledger.model import Memory
     from drill.explorer.page import Page
     from drill.explorer.setting import Setting
@@ -88,6 +88,7 @@ class Book:
         self.converge = cache(self._converge)
         self.decide = cache(self._decide)
         self.amend = cache(self._amend)
+        self.withdraw = cache(self._withdraw)
         self.settle_elsewhere = cache(self._settle_elsewhere)
         self.moved_by_stale = cache(self._moved_by_stale)
 
@@ -153,6 +154,10 @@ class Book:
             lambda ledger: ledger.amend(EFFECT.effect_id, version, denied, verdict, PERSON),
         )
 
+    def _withdraw(self, page: Page | None) -> Change:
+        write = self._write(memory_of(page), person=True)
+        return self._asked(write, lambda ledger: ledger.withdraw(EFFECT, FINGERPRINT, "asker"))
+
     def _settle_elsewhere(self, page: Page) -> Change:
         before = memory_of(page, rival=True)
         lease = Lease(ANOTHER, NOBODY, LEASE_VERSION, attempt=1)
@@ -172,7 +177,11 @@ class Book:
         return Write(before, before, budget, shut, stale, person, receipt)
 
     def _asked(
-        self, write: Write, ask: Callable[[ModelLedger], Coroutine[Any, Any, ClaimAnswer | Written]]
+        self,
+        write: Write,
+        ask: Callable[
+            [ModelLedger], Coroutine[Any, Any, ClaimAnswer | Written | Conflict | Paused]
+        ],
     ) -> Change:
         ledger = self._ledger(_now, write.before)
         answer = at_once(ask(ledger))

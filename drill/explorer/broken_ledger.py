@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from ascertain.contracts.claim import (
         ClaimAnswer,
         ClaimRequest,
+        Conflict,
         Lease,
         Paused,
         Verdict,
         Written,
     )
-    from ascertain.contracts.effect import EffectRow
+    from ascertain.contracts.effect import Effect, EffectRow
     from ascertain.contracts.outcome import Outcome
 
 
@@ -200,6 +201,18 @@ class LateReceiptsForgotten(_Broken):
         if stale:
             self.restore(replace(self.snapshot(), trails=trails))
         return written
+
+
+class WithdrawalsForgotten(_Broken):
+    """Who cancels is told that it is closed, but what was never claimed leaves no row."""
+
+    @override
+    async def withdraw(self, effect: Effect, fingerprint: str, by: str) -> Written | Conflict:
+        before = self.snapshot()
+        answer = await super().withdraw(effect, fingerprint, by)
+        if self.row is not None and self.row.attempt == 0:
+            self.restore(before)
+        return answer
 
 
 class FactsShared(_Broken):

@@ -159,6 +159,7 @@ MUTANTS: Final = (
     _ledger("the gate is not read by a renewal", "neither", broken.GateIgnoredByRenewal),
     _ledger("the budget is not read by the claim", "neither", broken.BudgetIgnored),
     _ledger("a late receipt is thrown away", "neither", broken.LateReceiptsForgotten),
+    _ledger("a cancelled task leaves no trace", "neither", broken.WithdrawalsForgotten),
     _ledger("one fact may prove two effects", "shared", broken.FactsShared),
     _working("a permit is good for two calls", "neither", Working(once=False)),
     _working("a permit does not end with its lease", "neither", Working(ends=False)),

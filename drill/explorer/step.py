@@ -60,7 +60,7 @@ def steps(protocol: Protocol, world: World) -> Iterator[Step]:
 
 
 def _of_hands(protocol: Protocol, world: World) -> Iterator[Step]:
-    page, shut, hands, asking, person, _, eve, overridden = world
+    page, shut, hands, asking, person, _, eve, overridden, cancelled = world
     for slot, hand in _different(hands):
         for what, me, stands, change, broken in protocol.hands.moves(
             page, shut, hand, world.outside
@@ -72,7 +72,15 @@ def _of_hands(protocol: Protocol, world: World) -> Iterator[Step]:
                     raw, readers, command = _after(hands, change), protocol.nobody, persons.IDLE
             raw = (*raw[:slot], me, *raw[slot + 1 :])
             after_it = World(
-                stored, shut, protocol.gather(*raw), readers, command, stands, eve, overridden
+                stored,
+                shut,
+                protocol.gather(*raw),
+                readers,
+                command,
+                stands,
+                eve,
+                overridden,
+                cancelled,
             )
             yield Step(Actor.CALL, slot, what, after_it, broken)
 
@@ -95,17 +103,22 @@ def _of_person(protocol: Protocol, world: World) -> Iterator[Step]:
             person=me, outside=stands or world.outside, overridden=overridden
         )
         yield Step(Actor.PERSON, 0, what, after_it, broken)
+    if protocol.setting.people and not world.cancelled:
+        change = protocol.book.withdraw(world.page)
+        after_it = _written(protocol, world, change)._replace(cancelled=change.applied)
+        if change.applied:
+            yield Step(Actor.PERSON, 0, "cancels the task", after_it, change.broken)
 
 
 def _written(protocol: Protocol, world: World, change: Change | None) -> World:
     """The world after a write to the ledger: who held something older holds it no more."""
     if change is None:
         return world
-    _, shut, hands, asking, person, outside, eve, overridden = world
+    _, shut, hands, asking, person, outside, eve, overridden, cancelled = world
     if change.moved:
         hands = protocol.gather(*_after(hands, change))
         asking, person = protocol.nobody, persons.IDLE
-    return World(change.page, shut, hands, asking, person, outside, eve, overridden)
+    return World(change.page, shut, hands, asking, person, outside, eve, overridden, cancelled)
 
 
 def _after(hands: tuple[Hand, ...], change: Change) -> tuple[Hand, ...]:

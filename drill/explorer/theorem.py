@@ -42,9 +42,11 @@ def _of_facts(world: World) -> str | None:
 
 def _of_states(protocol: Protocol, world: World) -> str | None:
     page, outside = world.page, world.outside
+    open_calls = any(hand.able or hand.wire is not None for hand in world.hands)
+    if world.cancelled and (open_calls or (outside.facts and not protocol.truth.shared)):
+        return "the task is cancelled, and its effect can still come about"
     if page is None:
         return None
-    open_calls = any(hand.able or hand.wire is not None for hand in world.hands)
     if page.state is State.TAKEN_OVER and (open_calls or outside.adrift):
         return "a person owns it while an attempt can still act"
     if page.state in {State.CLEAR, State.REFUSED, State.SUPERSEDED}:

@@ -26,6 +26,7 @@ class World(NamedTuple):
         asking: Those who reconcile, for the task or for the sweep; which is which does not matter.
         eve: The clock is about to strike: only what cannot happen after that still happens.
         overridden: A person insisted against what was known.
+        cancelled: The task was told that it is cancelled and that this effect is not done.
     """
 
     page: Page | None
@@ -36,6 +37,7 @@ class World(NamedTuple):
     outside: Outside
     eve: bool
     overridden: bool
+    cancelled: bool = False
 
 
 def beginning(setting: Setting) -> World:

@@ -201,6 +201,12 @@ class Twins(RuleBasedStateMachine):
         lease = self.a_lease(data, late=late)
         self.both(lambda ledger: ledger.renew(lease, extend), lease.effect_id)
 
+    @rule(effect_id=EFFECT_IDS, print_of=st.sampled_from(["f", "f", "f", "g"]), by=PEOPLE)
+    def withdraw(self, effect_id: str, print_of: str, by: str) -> None:
+        if self.leases:  # an effect that is closed at once tells little of what else may be done
+            made = EFFECTS[effect_id]
+            self.both(lambda ledger: ledger.withdraw(made, print_of, by), effect_id)
+
     @rule(effect_id=EFFECT_IDS, offset=st.sampled_from([0, 0, 0, -1]), by=PEOPLE)
     def fence(self, effect_id: str, offset: int, by: str) -> None:
         version = self.version(effect_id, offset)

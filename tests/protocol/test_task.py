@@ -75,6 +75,7 @@ async def test_a_cancelled_task_ascertains_its_open_effect_and_starts_no_new_ste
     rows = {row.step: row.state for row in await deployment.rows()}
     assert rows.pop("b") is State.SETTLED
     assert rows.pop("a") is State.SETTLED
+    assert rows.pop("c") is State.ABANDONED
     expected = {undo_step("a"): State.SETTLED, undo_step("b"): State.SETTLED} if undo else {}
     assert rows == expected
 

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from ascertain.client import TaskEnded
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
 from drill.points import Point, Strike
@@ -57,6 +58,28 @@ async def test_a_late_receipt_is_read_before_anything_is_asked_or_sent(deploymen
     result = await deployment.result("kept")
     assert result.outcome is TaskOutcome.DONE
     assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", ["toy.asked", "toy.slow"])
+async def test_a_worker_frozen_before_its_claim_does_nothing_for_a_task_cancelled_meanwhile(
+    deployments, kind
+):
+    deployment = await deployments(policy={"heartbeat": 1})
+    plan = deployment.plan(Point.BEFORE_CLAIM, Strike.FREEZE, match="/b")
+    zombie = await deployment.worker(plan)
+    await deployment.submit("gone", step("a"), step("b", kind))
+    await wait_until(zombie.frozen)
+    await deployment.client.cancel(deployment.id("gone"))
+    await deployment.worker()
+    with pytest.raises(TaskEnded, match="cancelled"):
+        await deployment.result("gone")
+    effect = deployment.effect("gone", "b")
+    closed = await deployment.row(effect)
+    assert (closed.state, closed.attempt) == (State.ABANDONED, 0)
+    zombie.thaw()
+    await zombie.drain()  # it finishes what it has in hand: a claim that comes too late
+    assert (await deployment.row(effect)).version == closed.version
+    assert deployment.submits(effect) == 0
 
 
 async def test_two_workers_asked_for_one_effect_at_once_make_one_fact(deployments):

@@ -266,3 +266,61 @@ cross join (
     select * from moved
     union all select * from standing where not exists (select from moved)
 ) as r
+
+-- name: withdraw
+-- Close an effect for good of which nothing exists and nothing is under way, also before its first claim.
+-- No row in the answer means that a first claim won the race after the snapshot: ask again.
+with standing as materialized (
+    select * from ascertain.effects where effect_id = $1 for update
+),
+judged as materialized (
+    select s.*, ascertain.clock() as now,
+        case
+            when s.effect_id is null then true
+            when s.fingerprint = $2::text and s.state = 'CLEAR' then not ascertain.has_late_receipt(s.effect_id)
+            else false
+        end as applies
+    from (values (true)) as one (always)
+    left join standing as s on always
+),
+first as (
+    insert into ascertain.effects (
+        effect_id, task_id, message_id, step, revision, kind, partition, state, state_since, version,
+        attempt, lease_owner, lease_version, lease_until, first_sent_at, fingerprint, frozen, evidence,
+        evidence_version, created_at)
+    select
+        $1, $5::text, $6::text, $7::text, $8::integer, $9::text, $10::text, 'ABANDONED', j.now, 1,
+        0, $3::text, 0, j.now, j.now, $2, '', $4::jsonb, 1, j.now
+    from judged as j
+    where j.effect_id is null
+    on conflict (effect_id) do nothing
+    returning *
+),
+moved as (
+    update ascertain.effects as e set
+        state = 'ABANDONED',
+        state_since = j.now,
+        version = e.version + 1,
+        retry_at = null,
+        error_class = null,
+        evidence = $4,
+        evidence_version = e.version + 1
+    from judged as j
+    where e.effect_id = j.effect_id and j.applies
+    returning e.*
+),
+trail as (
+    insert into ascertain.audit_events (
+        effect_id, move, actor, from_state, to_state, version, lease_version, attempt, evidence, at)
+    select
+        r.effect_id, 'withdraw', $3, j.state, r.state, r.version, r.lease_version, r.attempt, $4, j.now
+    from (select * from first union all select * from moved) as r
+    cross join judged as j
+)
+select j.applies, j.now, r.*
+from judged as j
+cross join (
+    select * from first
+    union all select * from moved
+    union all select * from standing where not exists (select from moved)
+) as r
