@@ -118,6 +118,34 @@ class Adapter(Protocol):
         ...
 
 
+class BatchAdapter(Adapter, Protocol):
+    """An adapter that can send many effects in one call.
+
+    Each effect keeps its own id, claim, state and lookup, and can always be performed alone as well.
+    """
+
+    @property
+    def batch_max(self) -> int:
+        """The most effects of one call."""
+        ...
+
+    async def perform_many(
+        self, calls: Sequence[Call], permits: Sequence[Permit]
+    ) -> Sequence[Outcome]:
+        """Make one call outside for all of them, each under its own id.
+
+        Every permit is checked at the last line before the first byte leaves. What the outside does not
+        mention in its answer is ``Unknown``: that others of the batch were done proves nothing of it.
+
+        Returns:
+            One outcome for each call, in their order.
+
+        Raises:
+            PermitLost: One of the permits; nothing was sent for any of them.
+        """
+        ...
+
+
 class Secrets(Protocol):
     """Where ``secret:NAME`` is resolved: in workers only."""
 

@@ -23,6 +23,7 @@ _MORE: Final = ("starter.relay_command", "starter.demo.command")
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(dev)
+    app.command()(examples)
     for module in _MORE:
         if find_spec(module) is not None:
             import_module(module).register(app)
@@ -77,6 +78,27 @@ def dev(
         output.flush()
 
     asyncio.run(run(plan, output.note, on_ready))
+
+
+def examples(
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Run one task of each domain end to end: payment, mail, generation, media, rows, computation.
+
+    Starts every server that they need, counts the facts in the outsides' own books, and stops everything.
+    Exits with 0 only if every task is done and has exactly one fact.
+    """
+    from starter import example
+
+    shown = asyncio.run(example.run(output.note))
+    if as_json:
+        output.document(example.document(shown))
+    else:
+        headings = ("task", "kind", "outcome", "outside", "facts")
+        output.table(headings, [example.row(one) for one in shown])
+    output.flush()
+    raise typer.Exit(0 if all(one.ok for one in shown) else 1)
 
 
 def _print_environment(place: Path, *, as_json: bool) -> None:

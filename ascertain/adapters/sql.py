@@ -4,7 +4,9 @@
 
     [kinds."account.post"]
     adapter = "sql"
-    options = { url = "secret:BANK_DB" }
+
+    [kinds."account.post".options]
+    url = "secret:BANK_DB"
 
     [[kinds."account.post".options.statements]]
     sql = "update accounts set balance = balance + $2 where id = $1 returning balance"

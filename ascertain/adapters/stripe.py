@@ -17,7 +17,8 @@ The semantics are those of Stripe. A server that is only compatible with it may 
 ignore the idempotency key): then the deployment's ``semantics`` must say so.
 
 Source:
-    Stripe's API reference on idempotent requests, errors, PaymentIntents, refunds and pagination.
+    Stripe's API reference on idempotent requests, errors, PaymentIntents, refunds and pagination; its page
+    on currencies (zero-decimal, three-decimal, special cases).
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, JsonValue, StringConstraints, ValidationError
+from pydantic import Field, JsonValue, StringConstraints, model_validator
 
+from ascertain.adapters import saying
 from ascertain.adapters.declaration import Declaration, WireForm, read
 from ascertain.adapters.declared import DeclaredAdapter
 from ascertain.adapters.throttle import Throttle
 from ascertain.contracts.semantics import LookupBy, Semantics
 from ascertain.contracts.value import JsonObject, StrictValue
-from ascertain.errors import InvalidSettings, InvalidTask
+from ascertain.errors import InvalidSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,6 +62,13 @@ _METADATA: Final[JsonObject] = {
     "metadata[task_id]": "{task_id}",
 }
 
+# Amounts of these must be whole multiples: they have three decimals of which Stripe takes two, or none
+# although Stripe counts them in hundredths.
+_MULTIPLES: Final = {
+    **dict.fromkeys(("bhd", "jod", "kwd", "omr", "tnd"), 10),
+    **dict.fromkeys(("isk", "ugx"), 100),
+}
+
 Amount = Annotated[int, Field(strict=True, ge=1, le=999_999_999_999)]
 Currency = Annotated[str, StringConstraints(pattern=r"^[A-Za-z]{3}$", to_lower=True)]
 
@@ -68,7 +77,7 @@ class ChargeInput(StrictValue):
     """The input of a charge.
 
     Attributes:
-        amount: In the currency's minor unit (cents; whole yen).
+        amount: In the unit that Stripe counts the currency in: cents; whole yen; hundredths of a krona.
         currency: ISO 4217.
         payment_method: A PaymentMethod, or one of Stripe's test tokens such as ``pm_card_visa``.
         description: Kept in the payment's metadata, which every compatible server accepts.
@@ -81,6 +90,13 @@ class ChargeInput(StrictValue):
     ]
     customer: Annotated[str, StringConstraints(pattern=r"^cus_[A-Za-z0-9_]{1,250}$")] | None = None
     description: Annotated[str, StringConstraints(min_length=1, max_length=500)] | None = None
+
+    @model_validator(mode="after")
+    def _can_be_charged(self) -> ChargeInput:
+        multiple = _MULTIPLES.get(self.currency, 1)
+        if self.amount % multiple:
+            raise ValueError(f"an amount of {self.currency} must be a multiple of {multiple}")
+        return self
 
 
 class RefundInput(StrictValue):
@@ -133,17 +149,8 @@ def create(kind: str, options: Mapping[str, JsonValue], secrets: Secrets) -> Dec
         declaration,
         secrets,
         semantics=SEMANTICS,
-        read_input=lambda content: _checked(model, content),
+        read_input=lambda content: saying.checked(model, content).model_dump(exclude_none=True),
     )
-
-
-def _checked(model: type[ChargeInput | RefundInput], content: JsonObject) -> JsonObject:
-    try:
-        return model.model_validate(content).model_dump(exclude_none=True)
-    except ValidationError as error:
-        faults = error.errors(include_input=False, include_url=False)
-        words = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults]
-        raise InvalidTask("; ".join(words)) from None
 
 
 def _around(chosen: StripeOptions) -> JsonObject:

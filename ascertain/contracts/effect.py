@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Literal, cast
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ascertain.contracts.value import (
     EffectId,
+    ExternalId,
     JsonObject,
     KindName,
     MessageId,
     Partition,
     TaskId,
     Value,
+    bounded,
 )
 
 
@@ -45,6 +47,11 @@ ABSENT_KEYED = "absent_keyed"
 FENCE = "fence"
 
 
+_RECEIPT_BYTES = 2048
+_EVIDENCE_BYTES = 16 * 1024
+_DETAIL_LENGTH = 2000
+
+
 class Receipt(Value):
     """Evidence that the fact exists outside.
 
@@ -55,11 +62,24 @@ class Receipt(Value):
         digest: SHA-256, hexadecimal, of the answer's bytes as received.
     """
 
-    external_id: Annotated[str, Field(min_length=1, max_length=255)]
+    external_id: ExternalId
     happened_at: datetime | None = None
     body: JsonObject = Field(default_factory=dict)
     digest: str | None = None
     truncated: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_what_fits(cls, given: object) -> object:
+        if not isinstance(given, dict):
+            return given
+        fields = cast("dict[str, object]", given)
+        body = fields.get("body")
+        if not isinstance(body, dict):
+            return fields
+        whole = cast("JsonObject", body)
+        kept = bounded(whole, _RECEIPT_BYTES)
+        return fields if kept is whole else {**fields, "body": kept, "truncated": True}
 
 
 class Evidence(Value):
@@ -71,13 +91,26 @@ class Evidence(Value):
             of Ascertain, named; ``person`` somebody said so.
         rule: Short name of the rule that applied, stable for machines.
         detail: One sentence for people.
-        body: What was seen, small.
+        body: What was seen, at most 16 KiB.
     """
 
     source: Literal["answer", "phase", "lookup", "late_write", "rule", "person"]
     rule: str
     detail: str = ""
     body: JsonObject = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_what_fits(cls, given: object) -> object:
+        if not isinstance(given, dict):
+            return given
+        fields = dict(cast("dict[str, object]", given))
+        detail, body = fields.get("detail"), fields.get("body")
+        if isinstance(detail, str):
+            fields["detail"] = detail[:_DETAIL_LENGTH].encode("utf-8", "replace").decode()
+        if isinstance(body, dict):
+            fields["body"] = bounded(cast("JsonObject", body), _EVIDENCE_BYTES)
+        return fields
 
 
 class Undone(Value):

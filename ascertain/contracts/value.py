@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, JsonValue, StringConstraints
+import pydantic_core
+from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue, StringConstraints
 
 # JSON objects stay plain dictionaries: they are data of somebody else.
 JsonObject = dict[str, JsonValue]
@@ -17,6 +18,41 @@ KindName = Annotated[
 ]
 StepName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
 EffectId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+
+
+def _written(text: str) -> str:
+    text.encode()  # half a surrogate pair cannot be written; its error is a ValueError
+    return text
+
+
+# An outside's own id of a fact.
+ExternalId = Annotated[
+    str, StringConstraints(min_length=1, max_length=255), AfterValidator(_written)
+]
+
+
+def bounded(body: JsonObject, limit: int) -> JsonObject:
+    """The very same object if it is JSON of at most ``limit`` bytes, else the fields of it that fit.
+
+    What an outside sends may be of any size, and hold text that cannot be written.
+    """
+    if _size(body) <= limit:
+        return body
+    kept: JsonObject = {}
+    room: float = limit - 2
+    for name, value in body.items():
+        size = _size({name: value})
+        if size <= room:
+            kept[name] = value
+            room -= size
+    return kept
+
+
+def _size(body: JsonObject) -> float:
+    try:
+        return len(pydantic_core.to_json(body))
+    except pydantic_core.PydanticSerializationError:
+        return float("inf")
 
 
 class Value(BaseModel):

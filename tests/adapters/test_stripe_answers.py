@@ -11,6 +11,7 @@ import pytest
 
 from ascertain.adapters.stripe import create
 from ascertain.contracts import finding, outcome
+from ascertain.errors import InvalidTask
 from tests.adapters.calls import KEY, WITHIN, GivenPermit, GivenSecrets, call, effect
 from tests.adapters.raw_server import Peer, RawServer, raw_server
 
@@ -202,3 +203,29 @@ async def test_a_listing_can_be_bounded_to_the_time_since_the_effect_was_prepare
         query = parse_qs(urlsplit(server.requests[0].line.split(" ")[1]).query)
         assert query["limit"] == ["100"]
         assert 0 <= int(query["created[gte]"][0]) - (prepared - 3600) <= 5
+
+
+@pytest.mark.parametrize(
+    ("currency", "amount", "taken"),
+    [
+        ("jpy", 500, True),
+        ("krw", 1, True),
+        ("kwd", 1230, True),
+        ("kwd", 1234, False),
+        ("isk", 500, True),
+        ("isk", 5, False),
+        ("UGX", 501, False),
+    ],
+)
+def test_an_amount_is_counted_as_stripe_counts_its_currency(
+    currency: str, amount: int, taken: bool
+):
+    adapter = create("stripe.charge", {"api_key": "secret:KEY"}, GivenSecrets())
+    content = {"amount": amount, "currency": currency, "payment_method": "pm_card_visa"}
+    what = effect("stripe.charge", content)
+    if taken:
+        body = json.loads(adapter.prepare(what))["body"]
+        assert parse_qs(body)["amount"] == [str(amount)]
+        return
+    with pytest.raises(InvalidTask, match="multiple"):
+        adapter.prepare(what)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from datetime import timedelta
 
 import aiohttp
@@ -42,6 +44,11 @@ class OddAdapter:
         return b"x" * size
 
     async def perform(self, call, permit):
+        first = call.attempt == 1
+        if self._way == "blocks the loop before" and first:
+            time.sleep(2.5)  # noqa: ASYNC251 - that is the fault
+        if self._way == "kills its worker every time":
+            os._exit(70)
         permit.check()
         reference = call.effect.effect_id
         body = {"reference": reference, "amount": 1}
@@ -50,6 +57,10 @@ class OddAdapter:
             session.post(f"{self._url}/facts", json=body) as answer,
         ):
             fact = await answer.json()
+        return self._go_wrong(fact["id"], first)
+
+    def _go_wrong(self, fact, first):
+        """What comes after the fact is made."""
         match self._way:
             case "raises no Exception":
                 raise OddError(SECRET)
@@ -59,7 +70,25 @@ class OddAdapter:
                 raise SystemExit(SECRET)
             case "gives nothing":
                 return None
-        return Settled(receipt=Receipt(external_id=fact["id"]), evidence=PROOF)
+            case "blocks the loop after":
+                time.sleep(2.5)
+            case "kills its worker" if first:
+                os._exit(70)
+        return self._told(fact)
+
+    def _told(self, fact):
+        match self._way:
+            case "tells too much":
+                body, seen = {"id": fact, "page": "x" * 5_000_000}, {"page": "x" * 3_000_000}
+                evidence = Evidence(source="answer", rule="proof", body=seen)
+                return Settled(receipt=Receipt(external_id=fact, body=body), evidence=evidence)
+            case "tells what cannot be written":
+                body, seen = {"half": "\ud83d", "id": fact}, "\ud83d" * 9999
+                evidence = Evidence(source="answer", rule="proof", detail=seen)
+                return Settled(receipt=Receipt(external_id=fact, body=body), evidence=evidence)
+            case "names what cannot be written":
+                return Settled(receipt=Receipt(external_id="\ud83d"), evidence=PROOF)
+        return Settled(receipt=Receipt(external_id=fact), evidence=PROOF)
 
     async def lookup(self, call, *, within):
         params = {"reference": call.effect.effect_id}

@@ -18,12 +18,12 @@ from tests.waiting import wait_until
 UNCLASSIFIED = ["raises no Exception", "cancels itself", "exits", "gives nothing"]
 
 
-async def serving(deployment, way):
+async def serving(deployment, way, **policy):
     """A worker of a kind that is odd in this way."""
     deployment.settings["kinds"]["toy.odd"] = {
         "adapter": "tests.protocol.odd_adapter:create",
         "options": {"way": way, "url": deployment.outside.url},
-        "policy": {"lease": 1, "retry_base": 0.1, "ask_first": 0.05},
+        "policy": {"lease": 1, "retry_base": 0.1, "ask_first": 0.05, **policy},
     }
     deployment.configure()
     return await deployment.worker()
@@ -40,6 +40,73 @@ async def test_whatever_an_adapter_does_not_classify_is_doubt_and_is_asked_for(d
     assert await deployment.moves(effect) == ["claim", "doubt", "find"]
     history = await deployment.handle("odd").fetch_history()
     assert SECRET not in history.to_json() + worker.log.read_text()
+
+
+@pytest.mark.parametrize("way", ["tells too much", "tells what cannot be written"])
+async def test_an_answer_that_is_too_large_or_cannot_be_written_still_settles_once_and_says_so(
+    deployments, way
+):
+    deployment = await deployments()
+    await serving(deployment, way)
+    effect = await deployment.submit("odd", step(kind="toy.odd"))
+    result = await deployment.result("odd")
+    receipt = result.steps[0].receipt
+    assert result.outcome is TaskOutcome.DONE
+    assert receipt.truncated
+    assert receipt.body == {"id": receipt.external_id}
+    assert await deployment.moves(effect) == ["claim", "settle"]
+    assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
+
+
+async def test_an_id_that_cannot_be_written_is_doubt_and_the_fact_is_found(deployments):
+    deployment = await deployments()
+    await serving(deployment, "names what cannot be written")
+    effect = await deployment.submit("odd", step(kind="toy.odd"))
+    assert (await deployment.result("odd")).outcome is TaskOutcome.DONE
+    assert await deployment.moves(effect) == ["claim", "doubt", "find"]
+    assert deployment.facts(effect) == 1
+
+
+async def test_a_loop_that_was_blocked_past_its_lease_sends_nothing_under_it(deployments):
+    deployment = await deployments()
+    await serving(deployment, "blocks the loop before")
+    effect = await deployment.submit("odd", step(kind="toy.odd"))
+    assert (await deployment.result("odd")).outcome is TaskOutcome.DONE
+    assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
+    assert "permit_lost" in [event.evidence.rule for event in await deployment.ledger.audit(effect)]
+
+
+async def test_a_loop_that_is_blocked_after_its_call_makes_no_second_fact(deployments):
+    deployment = await deployments()
+    await serving(deployment, "blocks the loop after")
+    effect = await deployment.submit("odd", step(kind="toy.odd"))
+    assert (await deployment.result("odd")).outcome is TaskOutcome.DONE
+    assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
+
+
+async def test_an_adapter_that_kills_its_worker_after_its_call_leaves_one_fact(deployments):
+    deployment = await deployments()
+    worker = await serving(deployment, "kills its worker")
+    effect = await deployment.submit("odd", step(kind="toy.odd"))
+    assert await worker.process.wait() == 70
+    await deployment.worker()
+    assert (await deployment.result("odd")).outcome is TaskOutcome.DONE
+    assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
+    assert await deployment.moves(effect) == ["claim", "fence", "find"]
+
+
+async def test_an_adapter_that_always_kills_its_worker_is_counted_and_ends_with_a_person(
+    deployments,
+):
+    deployment = await deployments()
+    worker = await serving(deployment, "kills its worker every time", budget=2)
+    effect = await deployment.submit("odd", step(kind="toy.odd"))
+    for _ in range(2):
+        assert await worker.process.wait() == 70
+        worker = await deployment.worker()
+    row = await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
+    assert (row.attempt, row.error_class) == (2, "budget")
+    assert deployment.facts(effect) == 0
 
 
 @pytest.mark.parametrize("way", ["prepare raises", "prepares text"])

@@ -1,0 +1,28 @@
+"""The examples as a person runs them: one task of each domain, end to end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DOMAINS = {"payment", "notification", "generation", "media", "sync", "computation"}
+
+
+async def test_one_command_runs_a_task_of_each_domain_and_each_has_one_fact():
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "ascertain", "examples", "--json"),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    told, noted = await process.communicate()
+    assert process.returncode == 0, noted.decode()[-3000:] + told.decode()
+    shown = json.loads(told)["examples"]
+    assert {one["kind"].split(".")[0] for one in shown} == DOMAINS
+    facts = {one["kind"]: one["facts"] for one in shown}
+    assert facts.pop("computation.quote") is None
+    assert set(facts.values()) == {1}
+    assert {one["outcome"] for one in shown} == {"DONE"}
