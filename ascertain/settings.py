@@ -3,7 +3,7 @@
 ::
 
     [ledger]
-    url = "postgresql://ascertain@db/ascertain"      # or ASCERTAIN_LEDGER_URL
+    url = "postgresql://ascertain@db/ascertain"      # or ASCERTAIN_LEDGER_URL, or ..._URL_FILE
 
     [kinds."stripe.charge"]
     adapter = "stripe"                               # built in, an entry point, or "module:factory"
@@ -33,6 +33,7 @@ from ascertain.errors import InvalidSettings
 
 FILE_VARIABLE = "ASCERTAIN_CONFIG"
 LEDGER_VARIABLE = "ASCERTAIN_LEDGER_URL"
+LEDGER_FILE_VARIABLE = "ASCERTAIN_LEDGER_URL_FILE"
 DEFAULT_FILE = "ascertain.toml"
 
 
@@ -71,17 +72,40 @@ class Settings(StrictValue):
 
     @property
     def ledger_url(self) -> str:
-        """The ledger's address: the environment's, or else the file's.
+        """The ledger's address: the environment's, or else the deployment file's.
 
         Raises:
-            InvalidSettings: Neither names one.
+            InvalidSettings: Neither names one, or the file that the environment names cannot be read.
         """
-        url = os.environ.get(LEDGER_VARIABLE) or self.ledger.url
+        url = self.named_ledger
         if not url:
             raise InvalidSettings(
-                f"no ledger: set {LEDGER_VARIABLE} or [ledger] url in the deployment file"
+                f"no ledger: set {LEDGER_VARIABLE}, {LEDGER_FILE_VARIABLE} or [ledger] url in the "
+                "deployment file"
             )
         return url
+
+    @property
+    def named_ledger(self) -> str | None:
+        """The ledger's address, if anything names one.
+
+        Raises:
+            InvalidSettings: The file that the environment names cannot be read.
+        """
+        return os.environ.get(LEDGER_VARIABLE) or _ledger_of_file() or self.ledger.url
+
+
+def _ledger_of_file() -> str | None:
+    """The address that stands in a file of its own, as container platforms hand secrets over."""
+    file = os.environ.get(LEDGER_FILE_VARIABLE)
+    if not file:
+        return None
+    try:
+        return Path(file).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise InvalidSettings(
+            f"{LEDGER_FILE_VARIABLE} names {file}, which cannot be read"
+        ) from None
 
 
 def load(path: Path | None = None) -> Settings:

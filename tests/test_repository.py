@@ -150,6 +150,7 @@ def test_what_is_pinned_for_users_is_what_is_tested():
     tested = pinned(ROOT / "requirements-dev.txt")
     assert pinned(ROOT / "requirements.txt").items() <= tested.items()
     assert pinned(ROOT / "requirements-build.txt").items() <= tested.items()
+    assert pinned(ROOT / "requirements-image.txt").items() <= tested.items()
 
 
 def test_everything_declared_is_pinned():

@@ -16,7 +16,7 @@ from ascertain import settings as deployment, telemetry
 from ascertain.cli import output, stack as stacks
 from ascertain.client import DEFAULT_ADDRESS, Client, connection
 from ascertain.ledger.postgres import PostgresLedger, open_ledger
-from ascertain.settings import LEDGER_VARIABLE, Settings
+from ascertain.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Place:
     @property
     def has_ledger(self) -> bool:
         """Whether anything names a ledger."""
-        return bool(os.environ.get(LEDGER_VARIABLE) or self.settings.ledger.url)
+        return bool(self.settings.named_ledger)
 
     @property
     def kinds(self) -> frozenset[str] | None:
@@ -93,7 +93,7 @@ def find(config: Path | None = None) -> Place:
     chosen = config or deployment.found()
     settings = deployment.load(chosen)
     server = "target_host" in connection()
-    ledger = bool(os.environ.get(LEDGER_VARIABLE) or settings.ledger.url)
+    ledger = bool(settings.named_ledger)
     stack = None if server or ledger else stacks.running()
     if stack is None:
         return Place(settings, assumed=not server)
