@@ -354,14 +354,23 @@ class Client:
         with answered(f"cancel task {task_id}"):
             await self.temporal.get_workflow_handle(task_id).cancel(rpc_timeout=RPC_TIMEOUT)
 
+    async def count(self, query: str) -> int:
+        """How many tasks fit a visibility query. Visibility lags by about a second."""
+        with answered("count tasks"):
+            found = await self.temporal.count_workflows(_whole(query), rpc_timeout=RPC_TIMEOUT)
+        return found.count
+
     async def tasks(self, query: str, *, limit: int = 100) -> AsyncIterator[WorkflowExecution]:
         """Tasks that fit a visibility query, newest first. Visibility lags by about a second."""
-        whole = f"WorkflowType = '{names.TASK_WORKFLOW}'" + (f" AND ({query})" if query else "")
         with answered("list tasks"):
             async for found in self.temporal.list_workflows(
-                whole, limit=limit, rpc_timeout=RPC_TIMEOUT
+                _whole(query), limit=limit, rpc_timeout=RPC_TIMEOUT
             ):
                 yield found
+
+
+def _whole(query: str) -> str:
+    return f"WorkflowType = '{names.TASK_WORKFLOW}'" + (f" AND ({query})" if query else "")
 
 
 async def connect_temporal(profile: str | None = None) -> TemporalClient:

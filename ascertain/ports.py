@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from ascertain.contracts.effect import AuditEvent, Effect, EffectRow, Evidence, State
     from ascertain.contracts.finding import Finding
-    from ascertain.contracts.gate import Gate, GateChange
+    from ascertain.contracts.gate import Gate, GateChange, PartitionStanding
     from ascertain.contracts.outcome import Outcome, Refused, Settled
     from ascertain.contracts.task import Task
     from ascertain.machine import Move
@@ -363,6 +363,10 @@ class Ledger(Protocol):
 
     async def gates(self) -> Sequence[Gate]:
         """Every gate that was ever closed."""
+        ...
+
+    async def partitions(self) -> Sequence[PartitionStanding]:
+        """Every partition that was ever paused or has open effects, by name."""
         ...
 
     async def note(self, effect_id: str, by: str, evidence: Evidence) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,11 +23,11 @@ from ascertain.errors import NotFound, Unavailable
 from ascertain.ports import EffectFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ascertain.cli.place import Place
     from ascertain.contracts.effect import EffectRow
-    from ascertain.contracts.gate import Gate
+    from ascertain.contracts.gate import Gate, PartitionStanding
     from ascertain.ports import Ledger
 
 _LOOK_EVERY_S: Final = 0.2
@@ -68,7 +67,7 @@ class Change:
 
 
 async def pause(change: Change, config: Path | None, *, wait: bool, as_json: bool) -> None:
-    """Close a gate and print what is still in flight; or wait until that is over.
+    """Close a gate and print what is still in flight; or wait until nothing is.
 
     Raises:
         LedgerDown: It is not known whether the gate is closed; the same request id is applied once.
@@ -76,28 +75,21 @@ async def pause(change: Change, config: Path | None, *, wait: bool, as_json: boo
     request = change.request(paused=True)
     async with place.find(config).ledger() as ledger:
         gate = await ledger.set_gate(request)
-        flying = await _sending(ledger, change.partition)
+        flying = await _flying(ledger, change.partition)
         if wait:
-            await _drained(ledger, change.partition, flying)
-            flying = ()
+            flying = await _drained(ledger, change.partition, flying)
     if as_json:
         output.document(
             {
                 "gate": shape.gate_document(gate),
                 "request_id": request.request_id,
                 "in_flight": [_flying_document(row) for row in flying],
+                "drained": not flying,
             }
         )
         return
     _say_gate(gate)
-    if flying:
-        until = max(row.lease_until for row in flying)
-        who = "1 attempt is" if len(flying) == 1 else f"{len(flying)} attempts are"
-        output.line(
-            f"{who} in flight and may still send until {wording.clock(until)}; what comes of it is recorded."
-        )
-    else:
-        output.line("No attempt of it can send now.")
+    output.line(_flight_words(flying))
 
 
 async def resume(change: Change, config: Path | None, *, rate: float, as_json: bool) -> None:
@@ -133,35 +125,40 @@ async def resume(change: Change, config: Path | None, *, rate: float, as_json: b
 
 
 async def partitions(config: Path | None, *, as_json: bool) -> None:
-    """Print every partition that was ever paused or has something unresolved."""
-    async with place.find(config).ledger() as ledger:
-        gates = {gate.partition: gate for gate in await ledger.gates()}
-        rows = await ledger.effects(EffectFilter(states=UNRESOLVED, limit=_MOST_ROWS))
-    counts = Counter((row.partition, row.state) for row in rows)
-    known = sorted({*gates, *(row.partition for row in rows)})
+    """Print every partition that was ever paused or has something open."""
+    where = place.find(config)
+    async with where.ledger() as ledger:
+        known = await ledger.partitions()
+    held, why = await _held(where, known)
     if as_json:
-        output.document(
-            {
-                "partitions": [
-                    _partition_document(name, gates.get(name), counts) for name in known
-                ],
-                "complete": len(rows) < _MOST_ROWS,
-            }
-        )
-        return
-    if not known:
-        output.line("No partition was ever paused, and nothing is unresolved.")
-        return
-    states = sorted({state for _, state in counts})
-    output.table(
-        ("partition", "gate", "since", "by", "why", *states),
-        [
-            (*_gate_cells(name, gates.get(name)), *(str(counts[name, state]) for state in states))
-            for name in known
-        ],
-    )
-    if len(rows) == _MOST_ROWS:
-        output.note(f"Counted are only the newest {_MOST_ROWS} unresolved effects; there are more.")
+        output.document({"partitions": [_partition_document(each, held) for each in known]})
+    elif not known:
+        output.line("No partition was ever paused, and nothing is open.")
+    else:
+        shown = [state for state in State if any(each.states.get(state) for each in known)]
+        states = [state for state in shown if state is not State.IN_FLIGHT]
+        head = ("partition", "gate", "since", "by", "why", "in flight", "held", "drained", *states)
+        output.table(head, [_partition_cells(each, held, states) for each in known])
+    if why:
+        output.note(f"How many tasks are held is not known ({why}).")
+
+
+async def _held(
+    where: Place, known: Sequence[PartitionStanding]
+) -> tuple[dict[str, int | None], str]:
+    """How many tasks wait for a gate, by partition; None, and why, where nobody can tell."""
+    names = [each.partition for each in known]
+    try:
+        client = await where.client()
+        held = {
+            name: await client.count(
+                Filter(state="HELD", partition=None if name == EVERY else name).query()
+            )
+            for name in names
+        }
+    except Unavailable as error:
+        return dict.fromkeys(names), str(error)
+    return dict(held), ""
 
 
 def _say_gate(gate: Gate) -> None:
@@ -170,23 +167,35 @@ def _say_gate(gate: Gate) -> None:
         output.line("This request had been applied before, so nothing was changed now.")
 
 
-async def _sending(ledger: Ledger, partition: str) -> tuple[EffectRow, ...]:
-    """Attempts that may still send."""
+async def _flying(ledger: Ledger, partition: str) -> Sequence[EffectRow]:
+    """Attempts that have not reported back; queued work among them, which runs long after it has sent."""
     which = EffectFilter(
         states=frozenset({State.IN_FLIGHT}),
         partition=None if partition == EVERY else partition,
         limit=_MOST_ROWS,
     )
-    return tuple(row for row in await ledger.effects(which) if row.now < row.lease_until)
+    return await ledger.effects(which)
 
 
-async def _drained(ledger: Ledger, partition: str, flying: Sequence[EffectRow]) -> None:
+async def _drained(
+    ledger: Ledger, partition: str, flying: Sequence[EffectRow]
+) -> Sequence[EffectRow]:
     progress = Progress()
     while flying:
-        progress.show(f"{len(flying)} attempts are still in flight")
+        progress.show(_flight_words(flying))
         await asyncio.sleep(_LOOK_EVERY_S)
-        flying = await _sending(ledger, partition)
+        flying = await _flying(ledger, partition)
     progress.clear()
+    return flying
+
+
+def _flight_words(flying: Sequence[EffectRow]) -> str:
+    if not flying:
+        return "Nothing of it is in flight: it is drained."
+    who = "1 attempt is" if len(flying) == 1 else f"{len(flying)} attempts are"
+    sending = [row.lease_until for row in flying if row.now < row.lease_until]
+    can = f"may still send until {wording.clock(max(sending))}" if sending else "can send no more"
+    return f"{who} in flight and {can}; what comes of it is recorded."
 
 
 async def _still_closed(ledger: Ledger, partition: str) -> list[Gate]:
@@ -235,17 +244,35 @@ def _flying_document(row: EffectRow) -> dict[str, object]:
 
 
 def _partition_document(
-    name: str, gate: Gate | None, counts: Counter[tuple[str, State]]
+    each: PartitionStanding, held: Mapping[str, int | None]
 ) -> dict[str, object]:
     unresolved: dict[str, object] = {
-        state.value: count for (where, state), count in counts.items() if where == name
+        state.value: count for state, count in each.states.items() if state in UNRESOLVED
     }
     return {
-        "partition": name,
-        "paused": gate is not None and gate.paused,
-        "gate": shape.gate_document(gate) if gate is not None else None,
+        "partition": each.partition,
+        "paused": each.gate is not None and each.gate.paused,
+        "gate": shape.gate_document(each.gate) if each.gate is not None else None,
+        "in_flight": each.in_flight,
+        "may_send_until": each.sending_until.isoformat() if each.sending_until else None,
+        "drained": each.drained,
+        "held": held[each.partition],
         "unresolved": unresolved,
+        "waiting_to_retry": each.states.get(State.CLEAR, 0),
     }
+
+
+def _partition_cells(
+    each: PartitionStanding, held: Mapping[str, int | None], states: Sequence[State]
+) -> tuple[str, ...]:
+    count = held[each.partition]
+    return (
+        *_gate_cells(each.partition, each.gate),
+        str(each.in_flight),
+        "?" if count is None else str(count),
+        "yes" if each.drained else "no",
+        *(str(each.states.get(state, 0)) for state in states),
+    )
 
 
 def _gate_cells(name: str, gate: Gate | None) -> tuple[str, str, str, str, str]:

@@ -30,7 +30,7 @@ def pause(  # noqa: PLR0913 - each is one option of the command
     operator: option.Operator = None,
     request_id: option.RequestId = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait until no attempt of it can send any more.")
+        bool, typer.Option("--wait", help="Wait until nothing of it is in flight.")
     ] = False,
     config: option.Config = None,
     as_json: option.Json = False,

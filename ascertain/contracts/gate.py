@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, StringConstraints
+from pydantic import AwareDatetime, Field, StringConstraints
 
+from ascertain.contracts.effect import State
 from ascertain.contracts.value import Partition, StrictValue, Value
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
@@ -68,3 +69,25 @@ class GateAnswer(Value):
     gate: Gate
     in_flight: int = 0
     may_send_until: AwareDatetime | None = None
+
+
+class PartitionStanding(Value):
+    """A partition: its own gate, and its open effects.
+
+    Attributes:
+        gate: None if its own gate was never closed. ``*`` stands for the gate of all partitions.
+        in_flight: Attempts that have not reported back, whether or not they can still send.
+        sending_until: Until then one of them may still send; None: there is none.
+        states: How many effects stand in each state that is not final.
+    """
+
+    partition: str
+    gate: Gate | None = None
+    in_flight: int = 0
+    sending_until: AwareDatetime | None = None
+    states: dict[State, int] = Field(default_factory=dict)
+
+    @property
+    def drained(self) -> bool:
+        """Whether nothing of it is in flight any more."""
+        return self.in_flight == 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from ascertain.contracts.claim import Conflict, Granted, Moved, Stale, Taken
-from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence, State
+from ascertain.contracts.effect import TERMINAL, AuditEvent, EffectRow, Evidence, State
 from ascertain.contracts.gate import Gate
 from ascertain.errors import NotFound
 from ascertain.ledger import twin, write as writes
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         Written,
     )
     from ascertain.contracts.effect import Effect
-    from ascertain.contracts.gate import GateChange
+    from ascertain.contracts.gate import GateChange, PartitionStanding
     from ascertain.contracts.outcome import Outcome, Refused, Settled
     from ascertain.ledger.write import Write
     from ascertain.ports import Ledger
@@ -281,6 +281,14 @@ class ModelLedger:
     async def gates(self) -> Sequence[Gate]:
         """See ``ports.Ledger.gates``."""
         return [self._memory.gates[partition] for partition in sorted(self._memory.closed)]
+
+    async def partitions(self) -> Sequence[PartitionStanding]:
+        """See ``ports.Ledger.partitions``."""
+        memory = self._memory
+        still = [row for row in memory.rows.values() if row.state not in TERMINAL]
+        known = sorted({*memory.closed, *(row.partition for row in still)})
+        gates = {name: memory.gates[name] for name in memory.closed}
+        return [twin.partition(name, gates.get(name), still) for name in known]
 
     async def note(self, effect_id: str, by: str, evidence: Evidence) -> None:
         """See ``ports.Ledger.note``."""

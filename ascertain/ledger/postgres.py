@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         Written,
     )
     from ascertain.contracts.effect import AuditEvent, Effect, EffectRow, Evidence
-    from ascertain.contracts.gate import Gate, GateChange
+    from ascertain.contracts.gate import Gate, GateChange, PartitionStanding
     from ascertain.contracts.outcome import Outcome, Refused, Settled
     from ascertain.ledger.write import Write
     from ascertain.ports import EffectFilter, Ledger
@@ -59,6 +59,7 @@ _AUDIT: Final = statement("audit")
 _NOTE: Final = statement("note")
 _SET_GATE: Final = statement("set_gate")
 _GATES: Final = statement("gates")
+_PARTITIONS: Final = statement("partitions")
 
 _WITHDRAWN: Final = writes.json_of(writes.WITHDRAWN)
 _RENEWED: Final = writes.json_of(writes.RENEWED)
@@ -278,6 +279,10 @@ class PostgresLedger:
     async def gates(self) -> Sequence[Gate]:
         """See ``ports.Ledger.gates``."""
         return [rows.gate(record) for record in await self._session.fetch(_GATES)]
+
+    async def partitions(self) -> Sequence[PartitionStanding]:
+        """See ``ports.Ledger.partitions``."""
+        return [rows.partition(record) for record in await self._session.fetch(_PARTITIONS)]
 
     async def note(self, effect_id: str, by: str, evidence: Evidence) -> None:
         """See ``ports.Ledger.note``."""

@@ -6,12 +6,13 @@ only their JSON is parsed into its types.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 from pydantic import TypeAdapter
 
 from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence, Receipt, State
-from ascertain.contracts.gate import Gate
+from ascertain.contracts.gate import Gate, PartitionStanding
 from ascertain.ledger.decision import FOREVER
 
 if TYPE_CHECKING:
@@ -68,3 +69,13 @@ def closed_gate(record: asyncpg.Record) -> Gate:
         by=record["gate_by"],
         reason=record["gate_reason"],
     )
+
+
+def partition(record: asyncpg.Record) -> PartitionStanding:
+    """A partition with its gate, if that was ever closed, and its open effects."""
+    values = dict(record)
+    gate_of = {name: values.pop(name) for name in ("paused", "since", "by", "reason")}
+    if gate_of["paused"] is not None:
+        values["gate"] = Gate(partition=values["partition"], **gate_of)
+    values["states"] = json.loads(values["states"])
+    return PartitionStanding.model_validate(values)

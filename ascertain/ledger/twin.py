@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
 from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence, Receipt, State
+from ascertain.contracts.gate import Gate, PartitionStanding
 from ascertain.ledger import write as writes
 from ascertain.ledger.audit import same
 from ascertain.ledger.decision import FOREVER, Judgement, endless
 from ascertain.machine import Move, next_state
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime, timedelta
 
     from ascertain.contracts.claim import ClaimRequest, Lease
@@ -213,6 +216,19 @@ def repeats(told: AuditEvent, lease: Lease, write: Write) -> bool:
         told.lease_version == lease.lease_version
         and same(told.evidence, evidence)
         and same(told.receipt, receipt)
+    )
+
+
+def partition(name: str, gate: Gate | None, still: Iterable[EffectRow]) -> PartitionStanding:
+    """A partition with its gate and those of the open effects that are its own."""
+    own = [row for row in still if row.partition == name]
+    flying = [row.lease_until for row in own if row.state is State.IN_FLIGHT]
+    return PartitionStanding(
+        partition=name,
+        gate=gate,
+        in_flight=len(flying),
+        sending_until=max(flying, default=None),
+        states=dict(Counter(row.state for row in own)),
     )
 
 

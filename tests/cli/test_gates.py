@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 
 from ascertain.contracts.task import Task
 from tests.cli.test_tasks import listed, quarantined
-from tests.ledger.steps import effect, request
+from tests.ledger.steps import effect, request, unknown
 from tests.waiting import wait_until
 
 
@@ -14,12 +15,17 @@ async def gate(deployed, partition: str):
     return next((g for g in await deployed.ledger.gates() if g.partition == partition), None)
 
 
+async def known(deployed, partition: str):
+    found = (await deployed.cli("partitions", "--json")).document["partitions"]
+    return next(item for item in found if item["partition"] == partition)
+
+
 async def test_a_paused_partition_holds_its_tasks_until_it_is_resumed(deployed):
     ids = [deployed.new_id() for _ in range(3)]
     said = await deployed.cli("pause", "gate-a", "--reason", "incident 7", "--operator", "grace")
     assert "Partition gate-a is paused since" in said.out
     assert "by grace: incident 7." in said.out
-    assert "No attempt of it can send now." in said.out
+    assert "Nothing of it is in flight: it is drained." in said.out
     for task_id in ids:
         await deployed.client.submit(Task(**deployed.task(task_id, partition="gate-a")))
 
@@ -27,6 +33,8 @@ async def test_a_paused_partition_holds_its_tasks_until_it_is_resumed(deployed):
         return set(await listed(deployed, "--state", "HELD", "--partition", "gate-a")) == set(ids)
 
     await wait_until(all_held, what="three held tasks")
+    standing = await known(deployed, "gate-a")
+    assert (standing["held"], standing["in_flight"], standing["drained"]) == (3, 0, True)
     assert not any(deployed.outside.books.facts_of(deployed.effect_id(task_id)) for task_id in ids)
     told = await deployed.cli("explain", ids[0])
     assert "because its partition gate-a is paused" in told.out
@@ -57,15 +65,28 @@ async def test_a_repeated_request_is_already_applied(deployed):
 
 async def test_what_is_in_flight_is_told_and_can_be_waited_for(deployed):
     flying = effect("flying", partition="gate-c")
-    asked = request("flying", effect=flying, lease=timedelta(seconds=8))
+    asked = request("flying", effect=flying, lease=timedelta(seconds=2))
     claimed = await deployed.ledger.claim(asked)
     told = await deployed.cli("pause", "gate-c", "--reason", "x")
-    until = f"{claimed.row.lease_until:%H:%M:%S} UTC"
-    assert f"1 attempt is in flight and may still send until {until}" in told.out
-    answer = await deployed.cli("pause", "gate-c", "--reason", "x", "--wait", "--json")
-    assert answer.document["in_flight"] == []
-    now = (await deployed.ledger.inspect(flying.effect_id)).row.now
-    assert now >= claimed.row.lease_until
+    assert "1 attempt is in flight and" in told.out
+    standing = await known(deployed, "gate-c")
+    assert (standing["in_flight"], standing["drained"]) == (1, False)
+    waiting = asyncio.create_task(
+        deployed.cli("pause", "gate-c", "--reason", "x", "--wait", "--json")
+    )
+
+    async def can_send_no_more():
+        row = (await deployed.ledger.inspect(flying.effect_id)).row
+        return row.now >= row.lease_until
+
+    await wait_until(can_send_no_more)
+    told = await deployed.cli("pause", "gate-c", "--reason", "x")
+    assert "1 attempt is in flight and can send no more" in told.out
+    assert not waiting.done()
+    await deployed.ledger.record(claimed.lease, unknown())
+    answer = await waiting
+    assert (answer.document["in_flight"], answer.document["drained"]) == ([], True)
+    assert (await known(deployed, "gate-c"))["drained"]
     await deployed.cli("resume", "gate-c")
 
 
@@ -95,12 +116,10 @@ async def test_partitions_tell_gates_and_what_is_unresolved(deployed):
     await quarantined(deployed, partition="gate-e")
     await quarantined(deployed, partition="gate-e")
     await deployed.cli("pause", "gate-f", "--reason", "the provider is down")
-    found = (await deployed.cli("partitions", "--json")).document
-    assert found["complete"] is True
-    known = {item["partition"]: item for item in found["partitions"]}
-    assert known["gate-e"]["unresolved"]["QUARANTINED"] == 2
-    assert known["gate-e"]["paused"] is False
-    assert known["gate-f"]["gate"]["reason"] == "the provider is down"
+    open_yet = await known(deployed, "gate-e")
+    assert open_yet["unresolved"]["QUARANTINED"] == 2
+    assert open_yet["paused"] is False
+    assert (await known(deployed, "gate-f"))["gate"]["reason"] == "the provider is down"
     table = (await deployed.cli("partitions")).out
     (line,) = [line for line in table.splitlines() if line.startswith("gate-f")]
     assert "paused" in line

@@ -316,6 +316,7 @@ class Twins(RuleBasedStateMachine):
     @invariant()
     def they_remember_the_same(self) -> None:
         self.both(lambda ledger: ledger.gates())
+        self.both(lambda ledger: ledger.partitions())
         for effect_id in sorted(self.touched):
             case = self.both(lambda ledger, which=effect_id: ledger.inspect(which))
             trail = self.both(lambda ledger, which=effect_id: ledger.audit(which))

@@ -156,7 +156,7 @@ async def test_every_hot_statement_reads_by_index_and_none_reads_what_is_closed(
 
 
 def hot(name: str) -> bool:
-    cold = {"all_effects", "gates", "commit_durably"}
+    cold = {"all_effects", "gates", "partitions", "commit_durably"}
     return name not in cold and "migration" not in name
 
 

@@ -35,3 +35,26 @@ select partition, paused, since, by, reason, false as already_applied
 from ascertain.gates
 where closed_at is not null
 order by partition
+
+-- name: partitions
+-- Every partition that was ever paused or has something open, and how much of it stands in which state;
+-- costs what is open.
+select
+    partition, g.paused, g.since, g.by, g.reason, coalesce(o.in_flight, 0) as in_flight, o.sending_until,
+    coalesce(o.states, '{}') as states
+from (select * from ascertain.gates where closed_at is not null) as g
+full join (
+    select
+        partition, sum(count) filter (where state = 'IN_FLIGHT')::integer as in_flight,
+        max(sending_until) as sending_until, jsonb_object_agg(state, count) as states
+    from (
+        select
+            partition, state, count(*) as count,
+            max(lease_until) filter (where state = 'IN_FLIGHT') as sending_until
+        from ascertain.effects
+        where state not in ('SETTLED', 'REFUSED', 'ABANDONED', 'SUPERSEDED')
+        group by partition, state
+    ) as e
+    group by partition
+) as o using (partition)
+order by partition
