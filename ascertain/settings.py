@@ -41,7 +41,10 @@ class KindSettings(StrictValue):
     """One kind of effect.
 
     Attributes:
+        adapter: A built-in one (``http`` ...), an installed entry point, or ``module:factory``.
+        options: The adapter's own; a value ``secret:NAME`` names a secret.
         semantics: Only what differs from the adapter's own declaration.
+        policy: What this deployment chooses for the kind.
     """
 
     adapter: str
@@ -51,7 +54,12 @@ class KindSettings(StrictValue):
 
 
 class LedgerSettings(StrictValue):
-    """Where the ledger is. ``connections`` bounds the pool of one process."""
+    """Where the ledger is.
+
+    Attributes:
+        url: Of PostgreSQL; the environment's ``ASCERTAIN_LEDGER_URL`` comes first.
+        connections: Most connections of one process.
+    """
 
     url: str | None = None
     connections: Annotated[int, Field(ge=1, le=100)] = 8
@@ -61,6 +69,9 @@ class Settings(StrictValue):
     """A whole deployment file.
 
     Attributes:
+        ledger: Where the ledger is.
+        task_queue: Where workflows and inline effects run; one for each deployment.
+        kinds: The kinds of effect, by name.
         sweep_every: How often effects are looked for whose workflow is gone; an effect of an ended
             workflow is shown as UNKNOWN after at most twice that. 0: never.
     """

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 import typer
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from ascertain.cli import output, place, shape, wording
 from ascertain.cli.gate_command import EVERY
-from ascertain.cli.listing import Filter, checked
+from ascertain.cli.listing import Filter, checked_partition
 from ascertain.cli.progress import Progress
 from ascertain.contracts.effect import UNRESOLVED, State
 from ascertain.contracts.fault import faults
 from ascertain.contracts.gate import GateChange
-from ascertain.contracts.value import Partition
 from ascertain.errors import NotFound, Unavailable
 from ascertain.ports import EffectFilter
 
@@ -51,7 +50,7 @@ class Change:
             BadParameter: The partition has no name that a partition can have, or a word is missing.
         """
         if self.partition != EVERY:
-            checked(TypeAdapter(Partition), self.partition, "partition")
+            checked_partition(self.partition)
         if not self.reason.strip():
             raise typer.BadParameter("--reason must say something")
         try:

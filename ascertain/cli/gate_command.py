@@ -18,7 +18,7 @@ Every = Annotated[bool, typer.Option("--all", help="Every partition at once.")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (pause, resume, partitions):
+    for command in (pause, resume, partitions, top):
         app.command()(command)
 
 
@@ -71,6 +71,31 @@ def partitions(*, config: option.Config = None, as_json: option.Json = False) ->
     from ascertain.cli import gate
 
     asyncio.run(gate.partitions(config, as_json=as_json))
+
+
+def top(
+    partition: Annotated[
+        str | None, typer.Argument(metavar="PARTITION", help="Only this one, with its effects.")
+    ] = None,
+    *,
+    every: Annotated[
+        float, typer.Option(min=0.2, max=3600, metavar="SECONDS", help="How often it looks.")
+    ] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+    config: option.Config = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document for each look, one a line.")
+    ] = False,
+) -> None:
+    """Watch the partitions: gates, what is unresolved, for how long, and how fast tasks come and go.
+
+    At a terminal it stays on the screen until Ctrl-C; elsewhere it prints plain tables.
+    """
+    from ascertain.cli import listing, top as board
+
+    if partition is not None:
+        listing.checked_partition(partition)
+    asyncio.run(board.top(config, partition=partition, every=every, once=once, as_json=as_json))
 
 
 def _which(partition: str | None, *, every: bool) -> str:

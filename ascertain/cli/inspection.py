@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ascertain.cli import advice, output, place, shape, story, wording
+from ascertain.cli import advice, case_file, output, place, shape, story, wording
 from ascertain.cli.known import RUNNING, Known, KnownEffect, Run
 from ascertain.cli.listing import KIND, PARTITION
 from ascertain.cli.text import plain
@@ -84,6 +84,23 @@ async def explain(task_id: str, config: Path | None, *, as_json: bool) -> None:
             "safe_next": shape.advice_document(told.safe_next),
         }
     )
+
+
+async def report(task_id: str, config: Path | None, out: Path | None, *, as_json: bool) -> None:
+    """Write the case file of a task. Raises like ``show``."""
+    known = await gather(task_id, place.find(config))
+    told = story.tell(known, program())
+    html = case_file.render(known, told)
+    if out is not None:
+        await asyncio.to_thread(out.write_text, html, "utf-8")
+    if as_json:
+        where = str(out) if out is not None else None
+        shown = {"task_id": task_id, "headline": told.headline, "file": where}
+        output.document(shown | ({} if out is not None else {"html": html}))
+    elif out is not None:
+        output.line(f"The case file of task {task_id} is {out}.")
+    else:
+        output.line(html.rstrip("\n"))
 
 
 def program() -> str:

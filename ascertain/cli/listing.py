@@ -66,7 +66,7 @@ class Filter:
         if self.state is not None:
             parts.append(_state_query(self.state.upper()))
         if self.partition is not None:
-            value = checked(TypeAdapter(Partition), self.partition, "partition")
+            value = checked_partition(self.partition)
             parts.append(f"{names.TASK_PARTITION} = '{value}'")
         if self.kind is not None:
             parts.append(
@@ -151,6 +151,15 @@ def checked(form: TypeAdapter[str], value: str, name: str) -> str:
     except ValidationError:
         raise typer.BadParameter(f"{value!r} cannot be the name of a {name}") from None
     return value
+
+
+def checked_partition(name: str) -> str:
+    """A name that a partition can have, which may stand in a query.
+
+    Raises:
+        BadParameter: It is none.
+    """
+    return checked(TypeAdapter(Partition), name, "partition")
 
 
 def _state_query(state: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -17,7 +18,7 @@ Action = Literal["take", "confirm", "deny", "retry", "amend", "abandon", "undo",
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (submit, list_, show, explain, result, takeover, reconcile, cancel):
+    for command in (submit, list_, show, explain, report, result, takeover, reconcile, cancel):
         app.command(name=command.__name__.rstrip("_"))(command)
 
 
@@ -121,6 +122,21 @@ def explain(
     from ascertain.cli import inspection
 
     asyncio.run(inspection.explain(task, config, as_json=as_json))
+
+
+def report(
+    task: option.Task,
+    *,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write it there instead of printing it.")
+    ] = None,
+    config: option.Config = None,
+    as_json: option.Json = False,
+) -> None:
+    """Render the case file of a task as HTML: timeline, evidence, decisions. One file, nothing beside it."""
+    from ascertain.cli import inspection
+
+    asyncio.run(inspection.report(task, config, out, as_json=as_json))
 
 
 def result(

@@ -16,6 +16,7 @@ from tests.cli.conftest import PROGRAM
 OPERATOR = {
     *("submit", "list", "show", "explain", "result", "takeover", "reconcile", "cancel"),
     *("pause", "resume", "partitions", "stream", "snapshot", "doctor", "migrate", "version"),
+    *("report", "top"),
 }
 # Not pydantic, which typer itself reads values with.
 HEAVY = {"aiohttp", "asyncpg", "httpx", "opentelemetry", "rich", "temporalio"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -48,7 +49,8 @@ def blocks(page: Path) -> list[Block]:
     """The fenced blocks of a page, in order."""
     name = str(page.relative_to(ROOT))
     return [
-        Block(name, found["language"], found["text"]) for found in _FENCE.finditer(page.read_text())
+        Block(name, found["language"], dedent(found["text"]))
+        for found in _FENCE.finditer(page.read_text())
     ]
 
 

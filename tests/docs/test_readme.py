@@ -71,3 +71,11 @@ async def _is_in_the_web_ui(reader: Reader, task_id: str) -> None:
 async def _facts(reader: Reader) -> list[dict[str, Any]]:
     async with httpx.AsyncClient() as browser:
         return (await browser.get(f"{reader.outside_url}/facts")).json()["data"]
+
+
+def test_the_chinese_readme_has_the_very_same_commands_and_program():
+    def of(page: str) -> list[tuple[str, list[str]]]:
+        found = blocks(ROOT / page)
+        return [(b.language, b.commands if b.language == "sh" else [b.text]) for b in found]
+
+    assert of("README.zh-CN.md") == of("README.md")

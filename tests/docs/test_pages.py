@@ -1,0 +1,203 @@
+"""What the pages say is typed and run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import tomllib
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from ascertain.cli.program import build
+from ascertain.contracts.effect import Effect
+from ascertain.contracts.finding import Absent, Found
+from ascertain.ports import Call
+from ascertain.settings import Settings
+from tests.docs.blocks import PAGES, ROOT, Block, blocks
+from tests.docs.reader import Reader
+from tests.waiting import wait_until
+
+# Read in this order beside one stack; each page's commands work after those before it.
+TYPED = (
+    "docs/tutorial.md",
+    "docs/how-to/takeover.md",
+    "docs/how-to/deploy.md",
+    "docs/how-to/upgrade.md",
+    "docs/how-to/restore.md",
+)
+# Whose commands take minutes or make files of the repository anew: tests of their own run the same.
+ELSEWHERE = {
+    "README.md": "test_readme.py",
+    "README.zh-CN.md": "test_readme.py",
+    "CONTRIBUTING.md": "test_pages.py",
+    "docs/explanation/performance.md": "../benchmarks/test_bench.py",
+    "docs/explanation/proof.md": "../drill/test_explorer.py",
+}
+# Whose addresses and ids are the reader's own: it is tried that the command takes them.
+PARSED = ("docs/how-to/outbox.md", "docs/how-to/smtp-adapter.md")
+
+
+@pytest.fixture(scope="module")
+async def reader():
+    data = Path(tempfile.mkdtemp(prefix="ascertain-pages-"))
+    home = Path(tempfile.mkdtemp(prefix="ascertain-home-"))
+    async with Reader(data, home) as reader:
+        await reader.start("./run dev")
+        yield reader
+    shutil.rmtree(data)
+    shutil.rmtree(home)
+
+
+@pytest.mark.timeout(600)  # dozens of commands, each a process of its own
+@pytest.mark.parametrize("page", TYPED)
+async def test_the_commands_of_a_page_do_what_it_says(reader, page):
+    found = blocks(ROOT / page)
+    for block, following in zip(found, [*found[1:], None], strict=True):
+        if block.language != "sh":
+            continue
+        said = ""
+        for command in block.commands:
+            if command != "./run dev":
+                said += await _typed(reader, command)
+        if following is not None and following.language == "text":
+            await _shows(reader, block, following, said)
+
+
+async def _typed(reader: Reader, command: str) -> str:
+    """What a command prints. One that comes too early is given again, as a person would."""
+
+    async def once() -> str | None:
+        try:
+            return await reader.type(command) or " "
+        except AssertionError:
+            return None
+
+    return await wait_until(once, 200, what=command)
+
+
+async def _shows(reader: Reader, block: Block, expected: Block, said: str) -> None:
+    """The lines of the page stand in what was printed; the last command is given until they do."""
+    patterns = [_pattern(line) for line in expected.text.splitlines()]
+
+    async def shown() -> bool:
+        text = said if all(pattern.search(said) for pattern in patterns) else ""
+        text = text or said + await reader.type(block.commands[-1])
+        return all(pattern.search(text) for pattern in patterns)
+
+    await wait_until(shown, 200, what=expected.text)
+
+
+def _pattern(line: str) -> re.Pattern[str]:
+    """A line of a page: ``…`` is anything, and so is the width of a space."""
+    parts = [r"\s+".join(map(re.escape, part.split())) for part in line.split("…")]
+    return re.compile(r".*".join(parts) if len(parts) > 1 else rf"{parts[0]}")
+
+
+def test_every_page_with_commands_is_typed_by_somebody():
+    with_commands = {
+        str(page.relative_to(ROOT))
+        for page in PAGES
+        if any(block.language == "sh" for block in blocks(page))
+    }
+    assert with_commands == {*TYPED, *ELSEWHERE, *PARSED}
+
+
+@pytest.mark.parametrize("page", PARSED)
+def test_a_command_for_somebody_elses_place_is_one_that_can_be_given(page):
+    group: Any = typer.main.get_command(build())
+    found = [c for b in blocks(ROOT / page) if b.language == "sh" for c in b.commands]
+    given = [shlex.split(command) for command in found if command.startswith("./run ")]
+    assert given
+    for _, name, *words in given:
+        group.commands[name].make_context(name, words)
+
+
+def test_every_block_is_what_it_says_it_is():
+    for page in PAGES:
+        for block in blocks(page):
+            match block.language:
+                case "toml":
+                    _is_deployment(block)
+                case "python":
+                    compile(block.text, block.page, "exec", dont_inherit=True, flags=0x2000)
+                case "json":
+                    json.loads(block.text)
+                case "sh" | "text" | "mermaid" | "sql" | "":
+                    pass
+                case other:
+                    pytest.fail(f"{block.page} has a block of {other!r}, which nobody checks")
+
+
+def _is_deployment(block: Block) -> None:
+    found = tomllib.loads(block.text)
+    if "kinds" not in found:
+        return
+    for kind in found["kinds"].values():
+        kind.setdefault("adapter", "http")  # an excerpt
+    Settings.model_validate(found)
+
+
+async def test_the_adapter_of_the_page_does_and_finds_its_effect(tmp_path):
+    (page,) = (b for b in blocks(ROOT / "docs/how-to/adapter.md") if b.language == "python")
+    module: dict[str, Any] = {}
+    exec(page.text, module)  # noqa: S102 - a page of ours
+    adapter = module["create"]("file.put", {"folder": str(tmp_path)}, None)
+    effect = Effect(
+        effect_id="ef1-1",
+        task_id="t",
+        step="put",
+        kind="file.put",
+        partition="p",
+        input={"text": "hello"},
+    )
+    call = Call(effect, adapter.prepare(effect), 1)
+    within = timedelta(seconds=1)
+    assert isinstance(await adapter.lookup(call, within=within), Absent)
+    checked: list[datetime] = []
+
+    class Permit:
+        def check(self) -> None:
+            checked.append(datetime.now(UTC))
+
+    settled = await adapter.perform(call, Permit())
+    assert len(checked) == 1
+    found = await adapter.lookup(call, within=within)
+    assert isinstance(found, Found)
+    assert found.receipt == settled.receipt
+    with pytest.raises(FileExistsError):
+        await adapter.perform(call, Permit())
+
+
+def test_the_site_builds_without_a_fault_and_loads_nothing_from_elsewhere(tmp_path):
+    for name in ("docs", "zensical.toml"):
+        source = ROOT / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
+    done = subprocess.run(
+        [ROOT / ".venv/bin/zensical", "build", "--clean", "--strict"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    made = list((tmp_path / "site").rglob("*.html"))
+    assert len(made) >= len(list((ROOT / "docs").rglob("*.md")))
+    for page in made:
+        loaded = re.findall(
+            r"<(?:script|img|link)[^>]+(?:src|href)=\"?(https?:[^\" >]+)", page.read_text()
+        )
+        assert [where for where in loaded if "rel=canonical" not in where] == [], page
+
+
+def test_a_page_that_stands_in_no_list_would_be_noticed():
+    listed = set(re.findall(r'= "([\w/-]+\.md)"', (ROOT / "zensical.toml").read_text()))
+    there = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    assert {page for page in there if not page.startswith("adr/")} == listed
