@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
@@ -35,7 +36,7 @@ class Block:
         lines = re.sub(r"\\\n\s*", " ", self.text).splitlines()
         joined: list[str] = []
         for line in lines:
-            bare = re.sub(r"\s+#.*$", "", line) if "'" not in line else line
+            bare = re.sub(r"\s{2,}#.*$", "", line)
             if not bare.strip() or bare.startswith("#"):
                 continue
             if joined and _is_open(joined[-1]):
@@ -56,4 +57,8 @@ def blocks(page: Path) -> list[Block]:
 
 def _is_open(command: str) -> bool:
     """Whether a quoted word or a function goes on in the next line."""
-    return command.count("'") % 2 == 1 or command.count("{") > command.count("}")
+    try:
+        shlex.split(command)
+    except ValueError:
+        return True
+    return "() {" in command and command.count("{") > command.count("}")

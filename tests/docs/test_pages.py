@@ -38,11 +38,17 @@ ELSEWHERE = {
     "README.md": "test_readme.py",
     "README.zh-CN.md": "test_readme.py",
     "CONTRIBUTING.md": "test_pages.py",
-    "docs/explanation/performance.md": "../benchmarks/test_bench.py",
+    "docs/how-to/drill.md": "../drill",
+    "docs/how-to/plain-temporal.md": "../protocol/test_plain_temporal.py",
     "docs/explanation/proof.md": "../drill/test_explorer.py",
 }
 # Whose addresses and ids are the reader's own: it is tried that the command takes them.
-PARSED = ("docs/how-to/outbox.md", "docs/how-to/smtp-adapter.md")
+PARSED = (
+    "docs/how-to/bulk.md",
+    "docs/how-to/command-adapter.md",
+    "docs/how-to/outbox.md",
+    "docs/how-to/smtp-adapter.md",
+)
 
 
 @pytest.fixture(scope="module")
