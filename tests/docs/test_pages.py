@@ -29,7 +29,7 @@ from tests.waiting import wait_until
 TYPED = (
     "docs/tutorial.md",
     "docs/how-to/takeover.md",
-    "docs/how-to/deploy.md",
+    "docs/how-to/processes.md",
     "docs/how-to/upgrade.md",
     "docs/how-to/restore.md",
 )
@@ -38,6 +38,7 @@ ELSEWHERE = {
     "README.md": "test_readme.py",
     "README.zh-CN.md": "test_readme.py",
     "CONTRIBUTING.md": "test_pages.py",
+    "docs/how-to/deploy.md": "../deploy/test_compose.py",
     "docs/how-to/drill.md": "../drill",
     "docs/how-to/plain-temporal.md": "../protocol/test_plain_temporal.py",
     "docs/explanation/proof.md": "../drill/test_explorer.py",
