@@ -20,7 +20,7 @@ SEEN = {
     ".venv/bin/temporal workflow query": ("QUARANTINED",),
 }
 # Run by tests of their own, for they take minutes (or are what runs this).
-ELSEWHERE = {"./run demo", "./run demo --naive", "./run test"}
+ELSEWHERE = {"./run demo", "./run demo --naive", "./run examples", "./run test"}
 
 
 @pytest.mark.timeout(400)  # a dozen commands, each a process of its own
