@@ -52,15 +52,17 @@ class Timing:
     Attributes:
         in_flight_max_s: How long a sent request can still take effect.
         timeout_s: How long an answer is waited for.
+        lease_s: How long a claim permits sending; on a busy machine a second goes by before that.
         sweep_every_s: 0: never.
+        budget: Ample, where it is not what is drilled.
     """
 
     in_flight_max_s: float = 1
     timeout_s: float = 1
-    lease_s: float = 1
+    lease_s: float = 2
     heartbeat_s: float = 1
     sweep_every_s: float = 0
-    budget: int = 5
+    budget: int = 20
 
     @property
     def policy(self) -> JsonObject:
