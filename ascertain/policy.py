@@ -304,7 +304,9 @@ def directive_for(row: EffectRow, kind: Kind, *, slower: bool = False, why: str 
             return directive.Quarantined(ask_again_in=again, reason=reason, standing=standing)
         case State.TAKEN_OVER:
             by = row.taken_by or "somebody"
-            return directive.TakenOver(by=by, reason=reason, standing=standing)
+            # A decision whose answer was lost with its worker wakes nobody: the ledger knows it.
+            again = kind.policy.ask_quarantined
+            return directive.TakenOver(by=by, ask_again_in=again, reason=reason, standing=standing)
         case _:
             assert_never(row.state)
 

@@ -114,8 +114,8 @@ class Pursuit:
             case directive.Quarantined(ask_again_in=delay):
                 await self.pause(delay)
                 return await self._reconcile()
-            case directive.TakenOver():
-                await self.pause(None)
+            case directive.TakenOver(ask_again_in=delay):
+                await self.pause(delay)
                 return await self._reconcile()
             case directive.Done() | directive.Refused() | directive.Conflicting():
                 msg = f"{following.type} ends the pursuit"

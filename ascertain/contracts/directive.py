@@ -113,6 +113,7 @@ class TakenOver(_Directive):
 
     type: Literal["taken_over"] = "taken_over"
     by: str
+    ask_again_in: timedelta | None = None
 
 
 class RunQueued(_Directive):

@@ -8,10 +8,12 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError
 
 from ascertain.contracts import names
+from ascertain.contracts.claim import Verdict
 from ascertain.contracts.command import Action, Command
-from ascertain.contracts.effect import Receipt, State
+from ascertain.contracts.effect import Evidence, Receipt, State
 from ascertain.contracts.task import TaskOutcome
 from ascertain.errors import CommandRefused, NotFound
+from ascertain.machine import Move
 from ascertain.testing.knob import Answer, Drop, Rule, Silence, SubmitKnobs
 from tests.protocol.deployment import step
 from tests.waiting import wait_until
@@ -273,3 +275,14 @@ async def _refused(deployment, task_id, word):
 
 async def _open(deployment, task_id):
     return (await deployment.status(task_id)).open is not None
+
+
+async def test_a_decision_whose_answer_was_lost_with_its_worker_is_found_in_the_ledger(deployments):
+    deployment = await deployments(policy={"ask_quarantined": 0.5})
+    row = await quarantined(deployment)
+    await deployment.takeover("stuck", command(Action.TAKE, row))
+    taken = await deployment.row(row.effect_id)
+    seen = Evidence(source="person", rule="confirm", detail="ada: seen")
+    settled = Verdict(State.SETTLED, seen, receipt=Receipt(external_id="seen-1"))
+    await deployment.ledger.decide(row.effect_id, taken.version, Move.CONFIRM, settled, "ada")
+    assert (await deployment.result("stuck")).outcome is TaskOutcome.DONE
