@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from temporalio import activity
 
-from activities.question import ask
+from activities.question import ask, unproved
 from activities.serving import Served, Serving
 from ascertain import approval, policy
 from ascertain.contracts import finding, names
 from ascertain.contracts.claim import Moved, Taken, Verdict
-from ascertain.contracts.command import Action, Command, CommandAnswer
+from ascertain.contracts.command import Action, Command, CommandAnswer, Freed
 from ascertain.contracts.effect import Evidence, State
 from ascertain.contracts.work import Decision
 from ascertain.errors import AscertainError, LedgerDown, LookupDown
 from ascertain.objection import objection
 from ascertain.policy import MOVE_OF
-from ascertain.ports import Call
+from ascertain.ports import Call, EffectFilter
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 # These say what stands outside, so the outside is asked before they are believed.
 BELIEVED = frozenset({Action.CONFIRM, Action.DENY, Action.AMEND})
+
+QUARANTINED = frozenset({State.QUARANTINED})
+# Of more than these the rest is decided by hand.
+MOST_FREED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +159,7 @@ class Decide:
         row = asked.case.row
         call = Call(asked.decision.effect, row.frozen, row.attempt, row.job_id, row.external_id)
         try:
-            return await ask(asked.served, call)
+            return await unproved(self._serving.ledger, row.kind, await ask(asked.served, call))
         except LookupDown as error:
             return error
 
@@ -185,7 +189,19 @@ class Decide:
             written = await ledger.decide(
                 row.effect_id, command.version, move, verdict, asked.acting
             )
-        return _answer(asked, written)
+        answer = _answer(asked, written)
+        if command.action is Action.CONFIRM and isinstance(written, Moved):
+            return answer.model_copy(update={"freed": await self._freed(written.row)})
+        return answer
+
+    async def _freed(self, settled: EffectRow) -> tuple[Freed, ...]:
+        """Effects in quarantine that had the same fact for a candidate, which is theirs no more."""
+        which = EffectFilter(states=QUARANTINED, kind=settled.kind, limit=MOST_FREED)
+        return tuple(
+            Freed(task_id=row.task_id, effect_id=row.effect_id, version=row.version)
+            for row in await self._serving.ledger.effects(which)
+            if _is_candidate(settled.external_id, row)
+        )
 
     async def _order_undo(self, decision: Decision) -> CommandAnswer:
         """The order stands in the trail of what is taken back; the undo is an effect of its own."""
@@ -200,6 +216,11 @@ class Decide:
         await ledger.note(case.row.effect_id, command.operator, _evidence(command))
         what = f"ordered: {case.row.step} is taken back by an effect of its own"
         return _applied(command, case.row, kind, what)
+
+
+def _is_candidate(external_id: str | None, row: EffectRow) -> bool:
+    named = row.evidence.body.get("candidates")
+    return isinstance(named, list) and external_id in named
 
 
 def _was_applied(command: Command, event: AuditEvent) -> bool:

@@ -13,7 +13,7 @@ from ascertain.errors import LookupDown
 if TYPE_CHECKING:
     from activities.serving import Served
     from ascertain.contracts.finding import Finding
-    from ascertain.ports import Call
+    from ascertain.ports import Call, Ledger
 
 WITHIN = timedelta(seconds=5)
 FINDINGS = (
@@ -49,6 +49,20 @@ async def ask(served: Served, call: Call) -> Finding:
         what = type(error).__qualname__
         msg = f"the lookup of {call.effect.effect_id} failed in {name} with {what}"
         raise LookupDown(msg) from error
+
+
+async def unproved(ledger: Ledger, kind: str, found: Finding) -> Finding:
+    """What is left of candidates that nothing tells apart: a fact proves at most one effect.
+
+    One that proves another effect is no candidate for this one, and where none is left there is nothing.
+    """
+    if not isinstance(found, finding.Unknowable) or not found.candidates:
+        return found
+    taken = await ledger.proved(kind, found.candidates)
+    left = tuple(known for known in found.candidates if known not in taken)
+    if not left:
+        return finding.Absent(detail="all that fits proves other effects")
+    return found.model_copy(update={"candidates": left})
 
 
 def _classified(answer: object) -> Finding:

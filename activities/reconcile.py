@@ -10,7 +10,7 @@ from temporalio import activity
 from activities.attempt import LEDGER_PAUSE
 from activities.dispatch import conflicting, dispatch
 from activities.heartbeat import beating
-from activities.question import ask
+from activities.question import ask, unproved
 from activities.serving import UNSERVED_PAUSE, Served, Serving, Unserved
 from ascertain import keys, policy
 from ascertain.contracts import directive, names
@@ -123,7 +123,7 @@ class Reconcile:
     async def _lookup(self, served: Served, effect: Effect, row: EffectRow) -> Directive | None:
         call = Call(effect, row.frozen, row.attempt, row.job_id, row.external_id)
         try:
-            found = await ask(served, call)
+            found = await unproved(self._serving.ledger, row.kind, await ask(served, call))
         except LookupDown as error:
             return policy.directive_for(row, served.kind, slower=True, why=str(error))
         verdict = policy.judge(row, found, served.kind)

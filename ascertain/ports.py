@@ -345,6 +345,14 @@ class Ledger(Protocol):
         """The row, the ledger's clock and the late receipts; None when it was never claimed."""
         ...
 
+    async def proved(self, kind: str, external_ids: Sequence[str]) -> frozenset[str]:
+        """Which of these facts prove an effect of the kind already."""
+        ...
+
+    async def last_answers(self, effect_ids: Sequence[str]) -> Mapping[str, Evidence]:
+        """What the outside last said of each effect, to an attempt or a lookup; none if it never did."""
+        ...
+
     async def effects(self, which: EffectFilter) -> Sequence[EffectRow]:
         """Rows that fit the filter."""
         ...

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, FailureError
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
     from ascertain.contracts import names
-    from ascertain.contracts.command import Action, Command, CommandAnswer
+    from ascertain.contracts.command import Action, Command, CommandAnswer, Freed
     from ascertain.contracts.directive import ReconcileIn, RunQueued
     from ascertain.contracts.effect import Effect, State
     from ascertain.contracts.fault import faults
@@ -354,7 +354,27 @@ class TaskWorkflow:
             self._remember(pursuit.effect.step, command, answer)
             if answer.applied:
                 pursuit.wake()
+            for freed in answer.freed:
+                await self._free(freed, command)
             return answer
+
+    async def _free(self, freed: Freed, command: Command) -> None:
+        """What has lost its only candidates by this decision does not exist: say so where it is decided."""
+        denial = Command(
+            action=Action.DENY,
+            operator=command.operator,
+            reason=f"by the same decision: its candidate was tied to {command.effect_id}",
+            version=freed.version,
+            effect_id=freed.effect_id,
+            request_id=f"tied-{command.effect_id}",
+        )
+        told = denial.model_dump(mode="json", exclude_none=True)
+        other = workflow.get_external_workflow_handle(freed.task_id)
+        try:
+            await other.signal(names.TAKEOVER, told)
+        except FailureError as error:
+            why = f"{freed.effect_id} of task {freed.task_id} could not be told: {error}"
+            self._view.note("", "deny", why)
 
     async def _order_undo(self, command: Command) -> CommandAnswer:
         pursuit, task = self._pursuit, self._task

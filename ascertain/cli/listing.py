@@ -105,15 +105,24 @@ class Listed:
         }
 
 
-async def list_tasks(asked: Filter, config: Path | None, *, as_json: bool) -> None:
-    """Print the tasks that fit.
+async def search(asked: Filter, config: Path | None) -> list[Listed]:
+    """The tasks that fit.
 
     Raises:
         TemporalDown: The server cannot be asked.
     """
     query = asked.query()
     client = await place.find(config).client()
-    found = [_listed(item) async for item in client.tasks(query, limit=asked.limit)]
+    return [_listed(item) async for item in client.tasks(query, limit=asked.limit)]
+
+
+async def list_tasks(asked: Filter, config: Path | None, *, as_json: bool) -> None:
+    """Print the tasks that fit.
+
+    Raises:
+        TemporalDown: The server cannot be asked.
+    """
+    found = await search(asked, config)
     if as_json:
         output.document({"tasks": [item.document() for item in found]})
         return

@@ -74,7 +74,7 @@ def submit(  # noqa: PLR0913 - each is one option of the command
     raise typer.Exit(code)
 
 
-def list_(
+def list_(  # noqa: PLR0913 - each is one option of the command
     *,
     state: Annotated[
         str | None,
@@ -88,11 +88,14 @@ def list_(
     quarantined: Annotated[
         bool, typer.Option("--quarantined", help="What waits for a person: --state QUARANTINED.")
     ] = False,
+    flat: Annotated[
+        bool, typer.Option("--flat", help="With --quarantined: one line a task, not one a cause.")
+    ] = False,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")] = 100,
     config: option.Config = None,
     as_json: option.Json = False,
 ) -> None:
-    """List tasks: those that run first, then the newest.
+    """List tasks: those that run first, then the newest. With --quarantined: what waits, by its cause.
 
     A task that was just started or just changed its state may be missing for about a second.
     """
@@ -102,6 +105,11 @@ def list_(
         raise typer.BadParameter("--quarantined and another --state exclude each other")
     wanted = "QUARANTINED" if quarantined else state
     asked = listing.Filter(wanted, partition, kind, limit)
+    if quarantined and not flat:
+        from ascertain.cli import quarantine
+
+        asyncio.run(quarantine.list_causes(asked, config, as_json=as_json))
+        return
     asyncio.run(listing.list_tasks(asked, config, as_json=as_json))
 
 

@@ -232,6 +232,19 @@ class ModelLedger:
             return None
         return Case(twin.read(row, self._clock()), self._late(effect_id))
 
+    async def proved(self, kind: str, external_ids: Sequence[str]) -> frozenset[str]:
+        """See ``ports.Ledger.proved``."""
+        return frozenset(name for name in external_ids if self._proved_by(kind, name))
+
+    async def last_answers(self, effect_ids: Sequence[str]) -> Mapping[str, Evidence]:
+        """See ``ports.Ledger.last_answers``."""
+        return {
+            event.effect_id: event.evidence
+            for name in effect_ids
+            for event in self._memory.trails.get(name, ())
+            if event.evidence.source in {"answer", "phase", "lookup"}
+        }
+
     async def effects(self, which: EffectFilter) -> Sequence[EffectRow]:
         """See ``ports.Ledger.effects``."""
         now = self._clock()

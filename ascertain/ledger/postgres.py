@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import asyncpg
 
 from ascertain.contracts.claim import Conflict, Moved, Stale, Taken
-from ascertain.contracts.effect import TERMINAL
+from ascertain.contracts.effect import TERMINAL, Evidence
 from ascertain.errors import LedgerDown, NotFound
 from ascertain.ledger import chunk, migration, row as rows, write as writes
 from ascertain.ledger.decision import Judgement, answer, endless, paused
@@ -19,7 +19,7 @@ from ascertain.machine import Move
 from ascertain.ports import Case, Trail
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import timedelta
 
     from ascertain.contracts.claim import (
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         Verdict,
         Written,
     )
-    from ascertain.contracts.effect import AuditEvent, Effect, EffectRow, Evidence
+    from ascertain.contracts.effect import AuditEvent, Effect, EffectRow
     from ascertain.contracts.gate import Gate, GateChange, PartitionStanding
     from ascertain.contracts.outcome import Outcome, Refused, Settled
     from ascertain.ledger.write import Write
@@ -53,6 +53,8 @@ _TASK_EFFECTS: Final = statement("task_effects")
 _ALL_EFFECTS: Final = statement("all_effects")
 _OPEN_TRAILS: Final = statement("open_trails")
 _ALL_TRAILS: Final = statement("all_trails")
+_LAST_ANSWERS: Final = statement("last_answers")
+_PROVED: Final = statement("proved")
 _PROVED_BY: Final = statement("proved_by")
 _LIVE_IN_STEP: Final = statement("live_in_step")
 _AUDIT: Final = statement("audit")
@@ -232,6 +234,19 @@ class PostgresLedger:
         if not found:
             return None
         return Case(rows.effect_row(found[0]), rows.audit_events(found[0]["late"]))
+
+    async def proved(self, kind: str, external_ids: Sequence[str]) -> frozenset[str]:
+        """See ``ports.Ledger.proved``."""
+        found = await self._session.fetch(_PROVED, kind, list(external_ids))
+        return frozenset(record["external_id"] for record in found)
+
+    async def last_answers(self, effect_ids: Sequence[str]) -> Mapping[str, Evidence]:
+        """See ``ports.Ledger.last_answers``."""
+        found = await self._session.fetch(_LAST_ANSWERS, list(effect_ids))
+        return {
+            record["effect_id"]: Evidence.model_validate_json(record["evidence"])
+            for record in found
+        }
 
     async def effects(self, which: EffectFilter) -> Sequence[EffectRow]:
         """See ``ports.Ledger.effects``."""

@@ -40,7 +40,15 @@ def kinds_of(url: str, keyed_url: str, policy: dict[str, Any]) -> dict[str, Any]
     both["answers"] = [
         {"status": [400], "where": {"error.type": "idempotency_error"}, "means": "key_reused"}
     ]
+    by_amount: dict[str, Any] = options(url, lookup=True)
+    by_amount["lookup"] |= {
+        "by": "listing",
+        "params": {"amount": "{input.amount}"},
+        "match": {"amount": "{input.amount}"},
+        "differs": {},
+    }
     return {
+        "toy.by_amount": kind(by_amount),
         "toy.fact": kind(asked),
         "toy.asked": kind(asked),
         "toy.asked_keyed": kind(both, **keyed),

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ascertain import policy
+from ascertain.cli.quarantine import NEXT
+from tests.cli.test_tasks import quarantined
+
+
+async def test_what_waits_is_listed_by_its_cause_with_count_age_and_the_safe_next_step(deployed):
+    tasks = [await quarantined(deployed, partition="causes") for _ in range(2)]
+    answer = await deployed.cli("list", "--quarantined", "--partition", "causes", "--json")
+    (group,) = answer.document["groups"]
+    assert (group["kind"], group["error_class"]) == ("note.blind", "no_lookup")
+    assert group["count"] == 2
+    assert group["oldest_age_seconds"] >= 0
+    assert group["examples"] == tasks
+    assert "left, no complete answer" in group["answer"]
+    assert group["safe_next"] == NEXT["no_lookup"]
+    table = await deployed.cli("list", "--quarantined", "--partition", "causes")
+    assert NEXT["no_lookup"] in table.out
+    assert tasks[0] in table.out
+    assert tasks[1] not in table.out
+
+
+async def test_nothing_that_waits_is_said_in_one_line(deployed):
+    answer = await deployed.cli("list", "--quarantined", "--partition", "nothing-here")
+    assert answer.out == "Nothing waits for a person.\n"
+
+
+def test_every_cause_that_the_policy_names_has_a_safe_next_step():
+    source = Path(policy.__file__).read_text("utf-8")
+    named = re.findall(r'_(?:quarantine|stop)\((?:row, )?"(\w+)"', source)
+    assert len(named) > 5
+    assert set(named) <= set(NEXT)
