@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import threading
 from contextlib import contextmanager
@@ -25,7 +26,6 @@ from temporalio.common import (
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
 )
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.exceptions import (
     ApplicationError,
@@ -36,8 +36,10 @@ from temporalio.exceptions import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from ascertain import telemetry
+from ascertain.codec import data_converter
 from ascertain.contracts import names
 from ascertain.contracts.command import CommandAnswer
+from ascertain.contracts.delivery import Delivery, Fate
 from ascertain.contracts.status import TaskStatus, Timeline
 from ascertain.contracts.task import Continuation, Progress, Task, TaskResult
 from ascertain.door import admit, task_fingerprint
@@ -47,7 +49,9 @@ from ascertain.errors import (
     Conflict,
     InvalidSettings,
     InvalidTask,
+    LedgerDown,
     NotFound,
+    SetupError,
     TaskEnded,
     TemporalDown,
 )
@@ -56,9 +60,16 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Generator, Mapping
 
     from pydantic import JsonValue
-    from temporalio.client import WorkflowExecution, WorkflowHandle
+    from temporalio.client import (
+        WorkflowExecution,
+        WorkflowExecutionDescription,
+        WorkflowHandle,
+    )
 
     from ascertain.contracts.command import Command
+    from ascertain.ports import Deliveries
+
+log = logging.getLogger("ascertain.client")
 
 KIND = SearchAttributeKey.for_keyword(names.TASK_KIND)
 PARTITION = SearchAttributeKey.for_keyword(names.TASK_PARTITION)
@@ -112,6 +123,7 @@ class Client:
         task_queue: str = names.TASK_QUEUE,
         kinds: Collection[str] | None = None,
         task_timeout: timedelta | None = None,
+        deliveries: Deliveries | None = None,
     ) -> None:
         """Wrap a Temporal client that uses the pydantic data converter.
 
@@ -121,11 +133,13 @@ class Client:
             kinds: Kinds of effect that the deployment serves, to refuse others at the door; None: any.
             task_timeout: Workflow task time-out of started tasks: what a killed worker's inline effect
                 waits before somebody else asks about it. None: the server's 10 s.
+            deliveries: Who counts requests for tasks that are there already; None: nobody.
         """
         self.temporal = temporal
         self.task_queue = task_queue
         self._kinds = kinds
         self._task_timeout = task_timeout
+        self._deliveries = deliveries
 
     @classmethod
     async def connect(
@@ -135,6 +149,7 @@ class Client:
         kinds: Collection[str] | None = None,
         task_timeout: timedelta | None = None,
         profile: str | None = None,
+        deliveries: Deliveries | None = None,
     ) -> Client:
         """Connect as Temporal's own environment configuration says: variables and profile file.
 
@@ -142,7 +157,13 @@ class Client:
             TemporalDown: No server answers there.
         """
         temporal = await connect_temporal(profile)
-        return cls(temporal, task_queue=task_queue, kinds=kinds, task_timeout=task_timeout)
+        return cls(
+            temporal,
+            task_queue=task_queue,
+            kinds=kinds,
+            task_timeout=task_timeout,
+            deliveries=deliveries,
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -206,27 +227,32 @@ class Client:
                     names.MEMO_FINGERPRINT: task_fingerprint(task),
                     names.MEMO_MESSAGE_ID: task.message_id,
                 },
-                search_attributes=TypedSearchAttributes(
-                    [
-                        SearchAttributePair(KIND, task.kind),
-                        SearchAttributePair(PARTITION, task.partition),
-                    ]
-                ),
+                search_attributes=search_attributes(task),
                 rpc_timeout=RPC_TIMEOUT,
             )
 
     async def _met_again(self, task: Task) -> Submitted:
+        handle = self.temporal.get_workflow_handle(task.task_id)
         with answered(f"look at task {task.task_id}"):
-            found = await self.temporal.get_workflow_handle(task.task_id).describe(
-                rpc_timeout=RPC_TIMEOUT
-            )
-        stored = await found.memo_value(names.MEMO_FINGERPRINT, default=None, type_hint=str)
+            found = await handle.describe(rpc_timeout=RPC_TIMEOUT)
+            stored = await found.memo_value(names.MEMO_FINGERPRINT, default=None, type_hint=str)
+            if (
+                stored is None
+            ):  # started by somebody who gave no memo: what it was started with tells
+                stored = await self._content_fingerprint(handle)
         offered = task_fingerprint(task)
         if stored is not None and stored != offered:
+            await self._count(task, Fate.CONFLICT, offered)
             raise Conflict(
                 f"task {task.task_id!r} was started before with other content (fingerprint "
                 f"{stored[:12]}, now {offered[:12]}); the first stands. Use a new task_id for a new task"
             )
+        submitted = await self._again(task, found)
+        fate = Fate.RESTARTED if submitted.restarted else Fate.DUPLICATE
+        await self._count(task, fate, offered)
+        return submitted
+
+    async def _again(self, task: Task, found: WorkflowExecutionDescription) -> Submitted:
         if found.status not in RESTARTABLE:
             return Submitted(task.task_id, found.run_id, duplicate=True)
         try:
@@ -234,6 +260,24 @@ class Client:
         except WorkflowAlreadyStartedError as raced:
             return Submitted(task.task_id, raced.run_id or "", duplicate=True)
         return Submitted(task.task_id, handle.result_run_id or "", restarted=True)
+
+    async def _content_fingerprint(self, handle: WorkflowHandle[Any, Any]) -> str | None:
+        try:
+            return task_fingerprint(await self._content(handle))
+        except InvalidTask:
+            return None  # that run refuses itself, and says so in its result
+
+    async def _count(self, task: Task, fate: Fate, fingerprint: str) -> None:
+        """A ledger that is down makes no repeat fail: what the caller asked for is true already."""
+        if self._deliveries is None:
+            return
+        delivery = Delivery(
+            task_id=task.task_id, message_id=task.message_id, fate=fate, fingerprint=fingerprint
+        )
+        try:
+            await self._deliveries.count(delivery)
+        except (LedgerDown, SetupError) as error:
+            log.warning("a %s of task %s was not counted: %s", fate, task.task_id, error)
 
     async def result(self, task_id: str, *, within: timedelta | None = None) -> TaskResult:
         """Wait for what becomes of a task.
@@ -373,6 +417,12 @@ def _whole(query: str) -> str:
     return f"WorkflowType = '{names.TASK_WORKFLOW}'" + (f" AND ({query})" if query else "")
 
 
+def search_attributes(task: Task) -> TypedSearchAttributes:
+    """What a task can be found by from its start on."""
+    pairs = [SearchAttributePair(KIND, task.kind), SearchAttributePair(PARTITION, task.partition)]
+    return TypedSearchAttributes(pairs)
+
+
 async def connect_temporal(profile: str | None = None) -> TemporalClient:
     """Connect as the environment says; traces and pydantic values travel.
 
@@ -386,7 +436,7 @@ async def connect_temporal(profile: str | None = None) -> TemporalClient:
         async with asyncio.timeout(RPC_TIMEOUT.total_seconds()):
             return await TemporalClient.connect(
                 **chosen,
-                data_converter=pydantic_data_converter,
+                data_converter=data_converter(),
                 interceptors=[telemetry.interceptor()],
             )
     except (RuntimeError, TimeoutError) as error:

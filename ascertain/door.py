@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,8 @@ MAX_INPUT_BYTES = 256 * 1024
 MAX_TASK_BYTES = 1024 * 1024
 MAX_DEPTH = 32
 
+task_fingerprint = keys.task_fingerprint
+
 
 def admit(candidate: Task | Mapping[str, JsonValue], kinds: Collection[str] | None = None) -> Task:
     """Check a task and give it back as a value.
@@ -41,12 +42,6 @@ def admit(candidate: Task | Mapping[str, JsonValue], kinds: Collection[str] | No
     if kinds is not None:
         _check_kinds(task, kinds)
     return task
-
-
-def task_fingerprint(task: Task) -> str:
-    """SHA-256, hexadecimal, of what makes two tasks the same: all but the message that asked for it."""
-    content = task.model_dump(mode="json", exclude={"message_id"})
-    return hashlib.sha256(keys.canonical(content)).hexdigest()
 
 
 def _parse(candidate: Mapping[str, JsonValue]) -> Task:

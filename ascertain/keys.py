@@ -62,7 +62,14 @@ def effect_of(namespace: str, task: Task, step: Step) -> Effect:
         partition=task.partition,
         message_id=task.message_id,
         input=step.input,
+        task_fingerprint=task_fingerprint(task),
     )
+
+
+def task_fingerprint(task: Task) -> str:
+    """SHA-256, hexadecimal, of what makes two tasks the same: all but the message that asked for it."""
+    content = task.model_dump(mode="json", exclude={"message_id"})
+    return hashlib.sha256(canonical(content)).hexdigest()
 
 
 def undo_step(step: str) -> str:

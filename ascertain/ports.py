@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Verdict,
         Written,
     )
+    from ascertain.contracts.delivery import Delivery
     from ascertain.contracts.effect import AuditEvent, Effect, EffectRow, Evidence, State
     from ascertain.contracts.finding import Finding
     from ascertain.contracts.gate import Gate, GateChange, PartitionStanding
@@ -246,6 +247,18 @@ class Tasks(Protocol):
 
         Raises:
             TemporalDown: It cannot be told now; a later sweep tries again.
+        """
+        ...
+
+
+class Deliveries(Protocol):
+    """Who counts requests for tasks that were there already."""
+
+    async def count(self, delivery: Delivery) -> int:
+        """Count one more; gives how often the very same came.
+
+        Raises:
+            LedgerDown: It may or may not be counted.
         """
         ...
 

@@ -5,6 +5,9 @@
     [ledger]
     url = "postgresql://ascertain@db/ascertain"      # or ASCERTAIN_LEDGER_URL, or ..._URL_FILE
 
+    [outside]
+    hosts = ["api.stripe.com", "10.1.2.0/24"]        # nothing else is called; left out: what the kinds name
+
     [kinds."stripe.charge"]
     adapter = "stripe"                               # built in, an entry point, or "module:factory"
     options = { api_base = "https://api.stripe.com", api_key = "secret:STRIPE_KEY" }
@@ -23,13 +26,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue, StringConstraints, ValidationError
 
 from ascertain.contracts import names
 from ascertain.contracts.fault import faults
 from ascertain.contracts.semantics import Policy
 from ascertain.contracts.value import JsonObject, KindName, StrictValue
 from ascertain.errors import InvalidSettings
+
+Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9*:._/-]{1,253}$")]
 
 FILE_VARIABLE = "ASCERTAIN_CONFIG"
 LEDGER_VARIABLE = "ASCERTAIN_LEDGER_URL"
@@ -65,6 +70,17 @@ class LedgerSettings(StrictValue):
     connections: Annotated[int, Field(ge=1, le=100)] = 8
 
 
+class OutsideSettings(StrictValue):
+    """Which hosts the HTTP adapters may call; None: whatever the options of the kinds name.
+
+    Attributes:
+        hosts: Such as ``api.stripe.com``, ``*.example.com``, ``10.1.2.0/24``. With a list, addresses that are
+            not public are called only where they, or a network of theirs, are listed.
+    """
+
+    hosts: tuple[Host, ...] | None = None
+
+
 class Settings(StrictValue):
     """A whole deployment file.
 
@@ -77,6 +93,7 @@ class Settings(StrictValue):
     """
 
     ledger: LedgerSettings = LedgerSettings()
+    outside: OutsideSettings = OutsideSettings()
     task_queue: str = names.TASK_QUEUE
     sweep_every: Annotated[timedelta, Field(ge=timedelta(0))] = timedelta(minutes=1)
     kinds: dict[KindName, KindSettings] = Field(default_factory=dict)

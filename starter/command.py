@@ -17,7 +17,13 @@ from ascertain.cli import option, output
 if TYPE_CHECKING:
     from ascertain.cli.stack import Stack
 
-_MORE: Final = ("starter.relay_command", "starter.demo.command")
+_MORE: Final = (
+    "starter.relay_command",
+    "starter.consumer_command",
+    "starter.codec_command",
+    "starter.import_command",
+    "starter.demo.command",
+)
 
 
 def register(app: typer.Typer) -> None:

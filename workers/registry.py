@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from pydantic import ValidationError
 
+from ascertain.adapters.reach import REACH, Reach
 from ascertain.contracts.fault import faults
 from ascertain.contracts.semantics import Semantics
 from ascertain.errors import InvalidSettings
@@ -36,6 +37,8 @@ def build_kinds(
     Raises:
         InvalidSettings: An adapter is unknown, or its options or semantics are wrong.
     """
+    if settings.outside.hosts is not None:
+        REACH.set(Reach(settings.outside.hosts))
     kinds: dict[str, Kind] = {}
     for name, chosen in settings.kinds.items():
         kind = _build(name, chosen, secrets)

@@ -19,6 +19,7 @@ from activities.reconcile import Reconcile
 from activities.serving import Serving
 from activities.sweep import Sweep
 from ascertain.client import Client as TaskClient
+from workers.nexus import TaskService
 from workflows.gate import GateWorkflow
 from workflows.stream import StreamWorkflow
 from workflows.sweep import SweepWorkflow
@@ -115,6 +116,7 @@ def build_workers(client: Client, serving: Serving, role: Role, task_queue: str)
                 task_queue=task_queue,
                 workflows=[TaskWorkflow, StreamWorkflow, SweepWorkflow, GateWorkflow],
                 activities=activities + orchestrating,
+                nexus_service_handlers=[TaskService(task_queue, serving.kinds)],
                 workflow_runner=sandbox(),
                 max_concurrent_local_activities=role.max_concurrent,
                 graceful_shutdown_timeout=DRAIN,

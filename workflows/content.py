@@ -105,4 +105,5 @@ def undo_of(task: Task, done: StepResult) -> Effect | None:
         message_id=task.message_id,
         input=step.undo.input,
         undoes=Undone(effect_id=done.effect_id, external_id=done.receipt.external_id),
+        task_fingerprint=keys.task_fingerprint(task),
     )

@@ -25,6 +25,7 @@ import httpx
 from typing_extensions import override
 from yarl import URL
 
+from ascertain.adapters.reach import REACH
 from ascertain.adapters.sending import Sending
 
 if TYPE_CHECKING:
@@ -164,9 +165,13 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
     def __init__(
         self, verify: ssl.SSLContext, *, connections: int, connect: timedelta, keep_alive: timedelta
     ) -> None:
+        self._reach = REACH.get()
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                ssl=verify, limit=connections, keepalive_timeout=keep_alive.total_seconds()
+                ssl=verify,
+                limit=connections,
+                keepalive_timeout=keep_alive.total_seconds(),
+                socket_factory=None if self._reach is None else self._reach.socket,
             ),
             timeout=aiohttp.ClientTimeout(total=None, connect=connect.total_seconds()),
             request_class=_GatedRequest,
@@ -186,6 +191,8 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                 out. The cause of either is aiohttp's own exception.
         """
         sending = request.extensions.get(SENDING) or Sending()
+        if self._reach is not None and not self._reach.admits_host(request.url.host):
+            raise httpx.ConnectError(f"{request.url.host} is not on the deployment's list of hosts")
         try:
             response = await self._session.request(
                 request.method,

@@ -15,6 +15,7 @@ from temporalio.runtime import Runtime, TelemetryConfig
 from ascertain import settings as deployment, telemetry
 from ascertain.cli import output, stack as stacks
 from ascertain.client import DEFAULT_ADDRESS, Client, connection
+from ascertain.ledger.delivery import DeliveryBook
 from ascertain.ledger.postgres import PostgresLedger, open_ledger
 from ascertain.settings import Settings
 
@@ -54,7 +55,11 @@ class Place:
         """
         _quiet()
         telemetry.install("ascertain-cli")
-        client = await Client.connect(task_queue=self.settings.task_queue, kinds=kinds)
+        client = await Client.connect(
+            task_queue=self.settings.task_queue,
+            kinds=kinds,
+            deliveries=DeliveryBook(self.settings.ledger_url) if self.has_ledger else None,
+        )
         if self.assumed:
             output.note(
                 f"Nothing names a Temporal server, so the one at {DEFAULT_ADDRESS} is used."

@@ -10,7 +10,13 @@ from ascertain.ledger.session import place as address
 
 
 async def migrate(
-    config: Path | None, *, check: bool, pre: bool, outbox: str | None = None, as_json: bool
+    config: Path | None,
+    *,
+    check: bool,
+    pre: bool,
+    outbox: str | None = None,
+    roles: bool = False,
+    as_json: bool,
 ) -> None:
     """Migrate the ledger, or a service's outbox, or only look.
 
@@ -28,6 +34,8 @@ async def migrate(
     else:
         kinds = {migration.Kind.PRE} if pre else set(migration.Kind)
         applied = await migration.migrate(url, kinds, which)
+        if roles:
+            await migration.grant_roles(url, which)
     if as_json:
         output.document({part: address(url), "applied": list(applied)})
         return

@@ -13,7 +13,7 @@ from ascertain.cli import option
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (doctor, migrate, version):
+    for command in (doctor, migrate, schema, version):
         app.command()(command)
 
 
@@ -38,13 +38,26 @@ def migrate(
             metavar="URL", help="Not the ledger: the outbox and inbox in this service's database."
         ),
     ] = None,
+    roles: Annotated[
+        bool, typer.Option("--roles", help="Then make the roles of least privilege.")
+    ] = False,
     config: option.Config = None,
     as_json: option.Json = False,
 ) -> None:
     """Bring the ledger's schema up to this release. Two at once are safe."""
     from ascertain.cli import schema
 
-    asyncio.run(schema.migrate(config, check=check, pre=pre, outbox=outbox, as_json=as_json))
+    asyncio.run(
+        schema.migrate(config, check=check, pre=pre, outbox=outbox, roles=roles, as_json=as_json)
+    )
+
+
+def schema(*, as_json: option.Json = False) -> None:
+    """Print how any language starts a task: names, search attributes, and JSON schemas. Always JSON."""
+    del as_json  # it is never anything else; accepted, so that every command takes it
+    from ascertain.cli import contract
+
+    contract.show()
 
 
 def version(*, as_json: option.Json = False) -> None:

@@ -18,7 +18,8 @@ Action = Literal["take", "confirm", "deny", "retry", "amend", "abandon", "undo",
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (submit, list_, show, explain, report, result, takeover, reconcile, cancel):
+    known = (submit, list_, show, explain, report, deliveries, result, takeover, reconcile, cancel)
+    for command in known:
         app.command(name=command.__name__.rstrip("_"))(command)
 
 
@@ -145,6 +146,15 @@ def report(
     from ascertain.cli import inspection
 
     asyncio.run(inspection.report(task, config, out, as_json=as_json))
+
+
+def deliveries(
+    task: option.Task, *, config: option.Config = None, as_json: option.Json = False
+) -> None:
+    """Show how often a task was asked for again, by which message, and what became of that."""
+    from ascertain.cli import delivery
+
+    asyncio.run(delivery.show(task, config, as_json=as_json))
 
 
 def result(

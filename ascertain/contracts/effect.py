@@ -128,6 +128,8 @@ class Effect(Value):
         step: The step's name; an undo effect's step ends in ``~undo``.
         revision: 0, or one more for every amendment by a person.
         undoes: Set for undo effects only.
+        task_fingerprint: Of the whole task. The ledger refuses a first claim under a task_id that was
+            begun with other content, also long after Temporal has forgotten it. None: not compared.
     """
 
     effect_id: EffectId
@@ -139,6 +141,7 @@ class Effect(Value):
     message_id: MessageId | None = None
     input: JsonObject
     undoes: Undone | None = None
+    task_fingerprint: str | None = None
 
 
 class EffectRow(Value):
@@ -186,6 +189,7 @@ class EffectRow(Value):
     trace_id: str | None = None
     taken_by: str | None = None
     superseded_by: str | None = None
+    task_fingerprint: str | None = None
     created_at: datetime
     now: datetime
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 MOST: Final = 3
+LONGEST_NAME: Final = 64
 
 _LENGTH: Final = "must be a length of time: a number of seconds, or ISO 8601 such as PT5S"
 
@@ -56,12 +57,15 @@ def faults(error: ValidationError, whole: str = "value", most: int = MOST) -> st
         most: How many are told; of the others only the number.
     """
     found = error.errors(include_input=False, include_url=False)
-    told = [
-        f"{'.'.join(str(part) for part in fault['loc']) or whole}: {_words(fault)}"
-        for fault in found[:most]
-    ]
+    told = [f"{_place(fault['loc']) or whole}: {_words(fault)}" for fault in found[:most]]
     more = f" (and {len(found) - most} more)" if len(found) > most else ""
     return "; ".join(told) + more
+
+
+def _place(parts: tuple[str | int, ...]) -> str:
+    """Where a fault is, in one line. What stands inside of an input, names too, is the sender's own."""
+    inside = parts.index("input") + 1 if "input" in parts else len(parts)
+    return ".".join(ascii(str(part))[1:-1][:LONGEST_NAME] for part in parts[:inside])
 
 
 def _words(fault: ErrorDetails) -> str:

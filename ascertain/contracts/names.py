@@ -35,6 +35,8 @@ TIMELINE: Final = "timeline"
 
 # Changes of the workflow that a recorded history may be older than.
 WITHDRAWS: Final = "withdraws"
+NEXUS_SERVICE: Final = "ascertain"
+NEXUS_TASK: Final = "task"
 
 TASK_KIND: Final = "TaskKind"
 TASK_PARTITION: Final = "TaskPartition"

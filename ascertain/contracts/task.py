@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field, StrictBool, model_validator
 
 from ascertain.contracts.directive import RunQueued
 from ascertain.contracts.effect import Receipt, State
@@ -60,7 +60,7 @@ class Task(StrictValue):
     partition: Partition = "default"
     steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=MAX_STEPS)]
     message_id: MessageId | None = None
-    undo_on_cancel: bool = False
+    undo_on_cancel: StrictBool = False
 
     @model_validator(mode="after")
     def _distinct_step_names(self) -> Task:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
-from ascertain.errors import WrongSchema
+from ascertain.errors import InvalidSettings, WrongSchema
 from ascertain.ledger.session import FAULTS, Session, connect, no_answer, place
 from ascertain.ledger.statement import statement
 
@@ -114,6 +114,32 @@ async def migrate(
                     migration.sha256,
                 )
         return [migration.name for migration in todo]
+    except FAULTS as error:
+        raise no_answer(place(url), error) from error
+    finally:
+        connection.terminate()
+
+
+async def grant_roles(url: str, schema: Schema = Schema.LEDGER) -> None:
+    """Make the roles of least privilege and grant each what it needs; again and again is safe.
+
+    Args:
+        url: ``postgresql://...``, of the account that owns the schema and may create roles.
+        schema: Whose tables stand there; they are migrated already.
+
+    Raises:
+        LedgerDown: Nobody answers there.
+        InvalidSettings: The address, the account or the database's name is wrong, or the account may not.
+    """
+    connection = await connect(url)
+    try:
+        await connection.execute(statement("lock_migrations"))
+        await connection.execute(statement("grant_roles", f"ascertain.{schema}.sql"))
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise InvalidSettings(
+            f"the account at {place(url)} may not make roles ({error}): use the schema's owner, "
+            "with CREATEROLE"
+        ) from error
     except FAULTS as error:
         raise no_answer(place(url), error) from error
     finally:

@@ -97,6 +97,9 @@ class ModelLedger:
         judgement = judge(row, closed, request, now, late=late)
         if judgement in twin.MOVING:
             if row is None:
+                other = self._other_content(effect)
+                if other is not None:
+                    return Conflict(stored=other, offered=effect.task_fingerprint or "")
                 live = self._live_in_step(effect)
                 if live is not None:
                     return Conflict(stored=live.fingerprint, offered=request.fingerprint)
@@ -371,6 +374,17 @@ class ModelLedger:
     def _closed_gate(self, partition: str) -> Gate | None:
         gates = (self._memory.gates.get(name) for name in ("*", partition))
         return next((gate for gate in gates if gate is not None and gate.paused), None)
+
+    def _other_content(self, effect: Effect) -> str | None:
+        """What another effect of the task was claimed for, if that was other content."""
+        if effect.task_fingerprint is None:
+            return None
+        for row in self._memory.rows.values():
+            if row.task_id != effect.task_id or row.state is State.SUPERSEDED:
+                continue
+            if row.task_fingerprint not in {None, effect.task_fingerprint}:
+                return row.task_fingerprint
+        return None
 
     def _live_in_step(self, effect: Effect) -> EffectRow | None:
         return next(

@@ -108,6 +108,9 @@ class PostgresLedger:
             try:
                 (record,) = await self._session.fetch(_CLAIM, *values)
             except asyncpg.UniqueViolationError as error:
+                if error.constraint_name == "effects_one_content_per_task":
+                    stored = error.detail or ""
+                    return Conflict(stored=stored, offered=request.effect.task_fingerprint or "")
                 if error.constraint_name != "effects_one_live_per_step":
                     raise
                 live = await self._live_in_step(request.effect)
@@ -392,6 +395,7 @@ def _claim_values(request: ClaimRequest) -> tuple[object, ...]:
         effect.kind,
         request.frozen,
         request.trace_id,
+        effect.task_fingerprint,
     )
 
 

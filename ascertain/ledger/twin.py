@@ -70,6 +70,7 @@ def first(request: ClaimRequest, now: datetime) -> EffectRow:
         frozen=request.frozen,
         evidence=writes.CLAIMED,
         trace_id=request.trace_id,
+        task_fingerprint=effect.task_fingerprint,
         created_at=now,
         now=now,
     )

@@ -14,9 +14,9 @@ from ascertain.errors import AscertainError
 from tests.cli.conftest import PROGRAM
 
 OPERATOR = {
-    *("submit", "list", "show", "explain", "result", "takeover", "reconcile", "cancel"),
-    *("pause", "resume", "partitions", "stream", "snapshot", "doctor", "migrate", "version"),
-    *("report", "top"),
+    *("submit", "list", "show", "explain", "deliveries", "result", "takeover", "reconcile"),
+    *("cancel", "pause", "resume", "partitions", "stream", "snapshot", "doctor", "migrate"),
+    *("schema", "version", "report", "top"),
 }
 # Not pydantic, which typer itself reads values with.
 HEAVY = {"aiohttp", "asyncpg", "httpx", "opentelemetry", "rich", "temporalio"}

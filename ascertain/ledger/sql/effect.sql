@@ -56,12 +56,12 @@ first as (
     insert into ascertain.effects (
         effect_id, task_id, message_id, step, revision, kind, partition, state, state_since, version,
         attempt, lease_owner, lease_version, lease_until, first_sent_at, resend_until, fingerprint,
-        frozen, evidence, evidence_version, trace_id, created_at)
+        frozen, evidence, evidence_version, trace_id, created_at, task_fingerprint)
     select
         $1, $11::text, $12::text, $13::text, $14::integer, $15::text, $9, 'IN_FLIGHT', j.now, 1,
         1, $3, 1, j.now + $4, j.now,
         case when $7::boolean then timestamptz 'infinity' else j.now + $6::interval end, $2,
-        $16::bytea, $10::jsonb -> 'claim', 1, $17::text, j.now
+        $16::bytea, $10::jsonb -> 'claim', 1, $17::text, j.now, $18::text
     from judged as j
     where j.granted and j.effect_id is null
     on conflict (effect_id) do nothing

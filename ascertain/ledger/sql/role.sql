@@ -1,0 +1,34 @@
+-- name: grant_roles
+-- The ledger's roles and what each may do; nobody may delete, truncate or change the schema. Run again after
+-- a migration: it grants what the roles need of new tables too.
+do $$
+declare
+    role text;
+    relation record;
+begin
+    foreach role in array array['ascertain_worker', 'ascertain_operator', 'ascertain_reader'] loop
+        begin
+            execute format('create role %I nologin', role);
+        exception when duplicate_object or unique_violation then
+            null; -- another database of this server has the ledger of another deployment, or this is a repeat
+        end;
+        execute format('grant usage on schema ascertain to %I', role);
+    end loop;
+    for relation in
+        select c.oid::regclass as name, c.relname from pg_class as c
+        where c.relnamespace = 'ascertain'::regnamespace and c.relkind in ('r', 'p', 'v')
+            and c.relname not in ('outbox_entries', 'inbox_messages')
+    loop
+        execute format('revoke all on %s from ascertain_worker, ascertain_operator, ascertain_reader', relation.name);
+        execute format('grant select on %s to ascertain_worker, ascertain_operator, ascertain_reader', relation.name);
+        if relation.relname = 'audit_events' then
+            execute format('grant insert on %s to ascertain_worker', relation.name);
+        elsif relation.relname <> 'migrations' then
+            execute format('grant insert, update on %s to ascertain_worker', relation.name);
+        end if;
+        if relation.relname in ('gates', 'gate_requests', 'deliveries') then
+            execute format('grant insert, update on %s to ascertain_operator', relation.name);
+        end if;
+    end loop;
+end
+$$

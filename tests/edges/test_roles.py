@@ -1,0 +1,130 @@
+"""Each role can do its work, and nothing else."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import asyncpg
+import pytest
+
+from ascertain import inbox, outbox
+from ascertain.contracts.effect import State
+from ascertain.contracts.gate import GateChange
+from ascertain.ledger.delivery import DeliveryBook
+from ascertain.ledger.migration import Schema, grant_roles, migrate
+from ascertain.ledger.postgres import open_ledger
+from ascertain.ports import EffectFilter
+from ascertain.service.queue import Queue
+from starter.relay import Relay
+from tests.ledger.steps import granted, moved, settled
+
+ROLES = ("worker", "operator", "reader", "service", "relay")
+FORBIDDEN = (
+    "delete from ascertain.effects",
+    "truncate ascertain.audit_events",
+    "update ascertain.audit_events set actor = 'x'",
+    "alter table ascertain.effects disable trigger all",
+    "drop table ascertain.gates",
+    "create table ascertain.mine ()",
+    "delete from ascertain.migrations",
+    "insert into ascertain.migrations (name, sha256) values ('x', 'x')",
+    "set session_replication_role = replica",
+)
+WRITES = {
+    "effects": "update ascertain.effects set lease_owner = 'x' where false",
+    "audit": "insert into ascertain.audit_events select * from ascertain.audit_events where false",
+    "gates": "update ascertain.gates set by = 'x' where false",
+    "deliveries": "update ascertain.deliveries set count = 2 where false",
+    "outbox": "update ascertain.outbox_entries set reason = 'x' where false",
+    "put": "insert into ascertain.outbox_entries (task_id, content) values ('x', '{}')",
+    "inbox": "insert into ascertain.inbox_messages (consumer, message_id) values ('', 'x')",
+}
+MAY = {
+    "worker": {"effects", "audit", "gates", "deliveries"},
+    "operator": {"gates", "deliveries"},
+    "reader": set(),
+    "service": {"put", "inbox"},
+    "relay": {"outbox"},
+}
+
+
+@pytest.fixture
+async def accounts(postgres, database):
+    """Role to address: a ledger and an outbox in one database, with a login of each role."""
+    await migrate(database, schema=Schema.SERVICE)
+    for schema in Schema:
+        await grant_roles(database, schema)
+        await grant_roles(database, schema)
+    connection = await asyncpg.connect(database)
+    urls = {}
+    for role in ROLES:
+        login = f"login_{role}"
+        await connection.execute(f"drop role if exists {login}")
+        await connection.execute(
+            f"create role {login} login password 'pw' in role ascertain_{role}"
+        )
+        host = database.split("@")[1]
+        urls[role] = f"postgresql://{login}:pw@{host}"
+    yield urls
+    for role in ROLES:
+        await connection.execute(f"drop role login_{role}")
+    await connection.close()
+
+
+async def test_a_worker_claims_and_settles(accounts, database):
+    ledger = await open_ledger(accounts["worker"])
+    lease = await granted(ledger)
+    assert (await moved(ledger.record(lease, settled()))).state is State.SETTLED
+    await ledger.aclose()
+
+
+async def test_an_operator_moves_gates_and_counts_deliveries(accounts):
+    ledger = await open_ledger(accounts["operator"])
+    change = GateChange(partition="eur", paused=True, by="ada", reason="test", request_id="r")
+    assert (await ledger.set_gate(change)).paused
+    assert await ledger.effects(EffectFilter()) == []
+    await ledger.aclose()
+    book = DeliveryBook(accounts["operator"])
+    assert await book.of_task("t") == []
+    await book.aclose()
+
+
+async def test_a_reader_reads(accounts):
+    ledger = await open_ledger(accounts["reader"])
+    assert await ledger.effects(EffectFilter()) == []
+    assert await ledger.gates() == []
+    await ledger.aclose()
+
+
+async def test_a_service_puts_and_receives_and_a_relay_starts(accounts, service):
+    connection = await asyncpg.connect(accounts["service"])
+    async with connection.transaction():
+        await outbox.put(connection, service.task("a"))
+        assert await inbox.once(connection, "m-1", content=1)
+        assert not await inbox.once(connection, "m-1", content=1)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await connection.fetch("select * from ascertain.outbox_entries")
+    await connection.close()
+    queue = await Queue.open(accounts["relay"])
+    relay = Relay(queue, service.client)
+    await relay.drain()
+    assert relay.tally.started == 1
+    assert await queue.prune(timedelta(0)) == 1
+    await queue.aclose()
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_a_role_can_do_nothing_else(accounts, role):
+    connection = await asyncpg.connect(accounts[role])
+    for statement in FORBIDDEN:
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await connection.execute(statement)
+    done = set()
+    for name, statement in WRITES.items():
+        try:
+            await connection.execute(statement)
+        except asyncpg.InsufficientPrivilegeError:
+            continue
+        done.add(name)
+    assert done == MAY[role]
+    await connection.close()
