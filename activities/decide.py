@@ -75,6 +75,12 @@ class Asked:
         return refused(self.decision, why, row or self.case.row, self.kind)
 
 
+NEVER_CLAIMED = (
+    "it was never claimed, so nothing was done and nothing can exist outside; cancel the task if it is "
+    "not wanted any more, which ends it now"
+)
+
+
 class Decide:
     """The activity behind every takeover command."""
 
@@ -97,7 +103,7 @@ class Decide:
     async def _decide(self, served: Served, decision: Decision) -> CommandAnswer:
         case = await self._serving.ledger.inspect(decision.effect.effect_id)
         if case is None:
-            return refused(decision, "the effect was never claimed, so there is nothing to decide")
+            return refused(decision, NEVER_CLAIMED)
         asked = await self._second_person(Asked(decision, served, case))
         blocked = await self._blocked(asked)
         if blocked is not None:

@@ -10,7 +10,6 @@ from opentelemetry import trace
 
 from activities.attempt import Attempt, after_write, persist
 from activities.permit import steady
-from activities.serving import UNSERVED_PAUSE
 from ascertain import keys
 from ascertain.contracts import claim, directive, outcome
 from ascertain.contracts.effect import FENCE, Evidence, State
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from ascertain.contracts.directive import Directive
     from ascertain.contracts.effect import Effect, EffectRow
     from ascertain.ports import Adapter, Kind
+
+UNPREPARED_PAUSE = timedelta(seconds=15)
 
 
 async def dispatch(
@@ -97,7 +98,7 @@ def _unprepared(kind: Kind, error: Exception) -> Directive:
     """A fault of the adapter, not of the task: it waits for a release that mends it. Text may be secret."""
     what = f"{type(error).__module__}.{type(error).__qualname__}"
     reason = f"the adapter of {kind.name} failed to prepare it with {what}; nothing was sent"
-    return directive.RetryIn(delay=UNSERVED_PAUSE, reason=reason)
+    return directive.RetryIn(delay=UNPREPARED_PAUSE, reason=reason)
 
 
 async def _claim(serving: Serving, request: ClaimRequest) -> tuple[float, ClaimAnswer]:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from temporalio import activity
 
+from activities import unserved
 from activities.attempt import LEDGER_PAUSE
 from activities.dispatch import dispatch
 from activities.heartbeat import beating
 from activities.pure import unclaimed
-from activities.serving import UNSERVED_PAUSE, Served, Serving, Unserved
+from activities.serving import Served, Serving, Unserved
 from ascertain.contracts import directive, names
 from ascertain.contracts.directive import RunQueued
 from ascertain.contracts.work import Answer, Work
@@ -36,12 +37,12 @@ class Perform:
         served = self._serving.find(work.effect.kind)
         if isinstance(served, RunQueued):
             return Answer(directive=served)
-        if isinstance(served, Unserved):
-            waiting = directive.RetryIn(delay=UNSERVED_PAUSE, reason=served.reason)
-            return Answer(directive=waiting)
         async with beating() as on_progress:
             try:
-                following = await self._following(served, work, on_progress)
+                if isinstance(served, Unserved):
+                    following = await unserved.stands(self._serving, work, served.reason)
+                else:
+                    following = await self._following(served, work, on_progress)
             except LedgerDown as error:
                 following = directive.RetryIn(delay=LEDGER_PAUSE, reason=str(error))
         return Answer(directive=following)

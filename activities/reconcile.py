@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, assert_never
 
 from temporalio import activity
 
+from activities import unserved
 from activities.attempt import LEDGER_PAUSE
 from activities.dispatch import conflicting, dispatch
 from activities.heartbeat import beating
 from activities.question import ask, unproved
-from activities.serving import UNSERVED_PAUSE, Served, Serving, Unserved
+from activities.serving import Served, Serving, Unserved
 from ascertain import keys, policy
 from ascertain.contracts import directive, names
 from ascertain.contracts.claim import Conflict, Lease, Moved, Taken, Verdict
@@ -23,6 +24,7 @@ from ascertain.policy import NO_WAIT
 from ascertain.ports import Call
 
 if TYPE_CHECKING:
+    from activities.serving import Unserved
     from ascertain.contracts.directive import Directive
     from ascertain.contracts.effect import AuditEvent, Effect, EffectRow
     from ascertain.ports import Case
@@ -62,11 +64,12 @@ class Reconcile:
 
     async def _served(self, work: Work) -> Directive:
         served = self._serving.find(work.effect.kind)
-        if isinstance(served, RunQueued):
+        if isinstance(served, RunQueued) and served.task_queue != work.dead_queue:
             return served
-        if isinstance(served, Unserved):
-            return _later(work, UNSERVED_PAUSE, served.reason)
         async with beating():
+            if not isinstance(served, Served):
+                await self._record_unrecorded(work)
+                return await unserved.stands(self._serving, work, _unserved(work, served))
             following = await self._ascertain(served, work)
             if work.withdraw and isinstance(following, directive.RetryIn):
                 why = "it was begun by somebody else at the same moment"
@@ -144,6 +147,12 @@ class Reconcile:
         return (
             policy.directive_for(written.row, served.kind) if isinstance(written, Moved) else None
         )
+
+
+def _unserved(work: Work, found: RunQueued | Unserved) -> str:
+    if work.dead_queue is None:
+        return found.reason
+    return f"no worker takes this from task queue {work.dead_queue}; one that serves it must run"
 
 
 def _later(work: Work, delay: timedelta, why: str) -> Directive:

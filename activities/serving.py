@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from ascertain.ports import Adapter, Kind, Ledger
 
-UNSERVED_PAUSE = timedelta(seconds=15)
+# Of work that another worker of the same task queue may know: a short call and its recording.
+ELSEWHERE = timedelta(seconds=30)
+ELSEWHERE_HEARTBEAT = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,21 @@ class Serving:
     def find(self, name: str) -> Served | RunQueued | Unserved:
         """The kind as served here, or what the workflow should do instead.
 
-        Called from inside an activity: an inline (local) one is sent to the kind's own queue.
+        Called from inside an activity. An inline (local) one is sent to the kind's own queue, or, where
+        the kind is not known, to the queue that this worker shares with others: one of them may know it.
         """
         kind = self.kinds.get(name)
+        info = activity.info()
+        if kind is None and info.is_local:
+            return RunQueued(
+                task_queue=info.task_queue,
+                start_to_close=ELSEWHERE,
+                heartbeat=ELSEWHERE_HEARTBEAT,
+                reason=f"this worker does not know kind {name}; the others of its task queue are asked",
+            )
         if kind is None:
             return Unserved(f"no worker here knows kind {name}; the effect waits until one does")
-        if kind.queue is not None and activity.info().is_local:
+        if kind.queue is not None and (info.is_local or info.task_queue != kind.queue):
             return RunQueued(
                 task_queue=kind.queue,
                 start_to_close=kind.semantics.max_duration + timedelta(seconds=30),

@@ -39,9 +39,10 @@ from ascertain import telemetry
 from ascertain.codec import data_converter
 from ascertain.contracts import names
 from ascertain.contracts.command import CommandAnswer
+from ascertain.contracts.continuation import Continuation, Progress
 from ascertain.contracts.delivery import Delivery, Fate
 from ascertain.contracts.status import TaskStatus, Timeline
-from ascertain.contracts.task import Continuation, Progress, Task, TaskResult
+from ascertain.contracts.task import Task, TaskOutcome, TaskResult
 from ascertain.door import admit, task_fingerprint
 from ascertain.errors import (
     AscertainError,
@@ -84,6 +85,8 @@ _LOOK_EVERY_S = 0.001
 
 ResultT = TypeVar("ResultT")
 
+# A run that ends while it is told to go on is looked at again; it does not end like that for ever.
+_RACES = 5
 # A run that ended like this says nothing of its effects; starting the task again begins with asking.
 RESTARTABLE = frozenset(
     {
@@ -203,42 +206,75 @@ class Client:
                 {**admitted.model_dump(mode="json"), "message_id": message_id}, self._kinds
             )
         try:
-            handle = await self._start(admitted, WorkflowIDReusePolicy.REJECT_DUPLICATE)
+            run_id = await self.start(admitted, WorkflowIDReusePolicy.REJECT_DUPLICATE)
         except WorkflowAlreadyStartedError:
             return await self._met_again(admitted)
-        return Submitted(admitted.task_id, handle.result_run_id or "")
+        return Submitted(admitted.task_id, run_id)
 
-    async def _start(
-        self, task: Task, reuse: WorkflowIDReusePolicy, progress: Progress | None = None
-    ) -> WorkflowHandle[Any, TaskResult]:
+    async def start(
+        self,
+        task: Task,
+        reuse: WorkflowIDReusePolicy,
+        progress: Progress | None = None,
+        *,
+        task_queue: str | None = None,
+        task_timeout: timedelta | None = None,
+    ) -> str:
+        """Start a run of an admitted task and give its id; ``submit`` is what services call.
+
+        Args:
+            task: The task.
+            reuse: When a task that is over may have a further run.
+            progress: What the run is given over from an earlier one.
+            task_queue: Where it runs; None: where this client's tasks do.
+            task_timeout: Of its workflow tasks; None: this client's.
+
+        Raises:
+            WorkflowAlreadyStartedError: There is a run, and ``reuse`` does not allow another.
+            TemporalDown: No answer; it may or may not be started.
+        """
         content = task.model_dump(mode="json", exclude_defaults=True)
+        begins_nothing = progress is not None and progress.only_ascertain and not progress.ended
         with answered(f"start task {task.task_id}"):
-            return await self.temporal.start_workflow(
+            handle: WorkflowHandle[Any, TaskResult] = await self.temporal.start_workflow(
                 names.TASK_WORKFLOW,
                 content if progress is None else Continuation(task=content, progress=progress),
                 id=task.task_id,
-                task_queue=self.task_queue,
+                task_queue=task_queue or self.task_queue,
                 result_type=TaskResult,
                 id_reuse_policy=reuse,
                 id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-                task_timeout=self._task_timeout,
+                task_timeout=task_timeout or self._task_timeout,
                 request_eager_start=True,
                 memo={
                     names.MEMO_FINGERPRINT: task_fingerprint(task),
                     names.MEMO_MESSAGE_ID: task.message_id,
+                    **({names.MEMO_ONLY_ASCERTAINS: True} if begins_nothing else {}),
                 },
                 search_attributes=search_attributes(task),
                 rpc_timeout=RPC_TIMEOUT,
             )
+        return handle.result_run_id or ""
 
     async def _met_again(self, task: Task) -> Submitted:
-        handle = self.temporal.get_workflow_handle(task.task_id)
+        for _ in range(_RACES):
+            handle = self.temporal.get_workflow_handle(task.task_id)
+            with answered(f"look at task {task.task_id}"):
+                found = await handle.describe(rpc_timeout=RPC_TIMEOUT)
+            await self._refuse_other_content(task, handle, found)
+            submitted = await self._again(task, found)
+            if submitted is not None:
+                fate = Fate.RESTARTED if submitted.restarted else Fate.DUPLICATE
+                await self._count(task, fate, task_fingerprint(task))
+                return submitted
+        raise TemporalDown(f"task {task.task_id} changed {_RACES} times meanwhile; submit it again")
+
+    async def _refuse_other_content(
+        self, task: Task, handle: WorkflowHandle[Any, Any], found: WorkflowExecutionDescription
+    ) -> None:
         with answered(f"look at task {task.task_id}"):
-            found = await handle.describe(rpc_timeout=RPC_TIMEOUT)
             stored = await found.memo_value(names.MEMO_FINGERPRINT, default=None, type_hint=str)
-            if (
-                stored is None
-            ):  # started by somebody who gave no memo: what it was started with tells
+            if stored is None:  # started by somebody who gave no memo: its content tells
                 stored = await self._content_fingerprint(handle)
         offered = task_fingerprint(task)
         if stored is not None and stored != offered:
@@ -247,23 +283,38 @@ class Client:
                 f"task {task.task_id!r} was started before with other content (fingerprint "
                 f"{stored[:12]}, now {offered[:12]}); the first stands. Use a new task_id for a new task"
             )
-        submitted = await self._again(task, found)
-        fate = Fate.RESTARTED if submitted.restarted else Fate.DUPLICATE
-        await self._count(task, fate, offered)
-        return submitted
 
-    async def _again(self, task: Task, found: WorkflowExecutionDescription) -> Submitted:
-        if found.status not in RESTARTABLE:
+    async def _again(self, task: Task, found: WorkflowExecutionDescription) -> Submitted | None:
+        """What became of a repeat; None if the task came to its end, or was begun, meanwhile."""
+        running = found.status is WorkflowExecutionStatus.RUNNING
+        begins_nothing = await found.memo_value(names.MEMO_ONLY_ASCERTAINS, default=None)
+        if found.status not in RESTARTABLE and not (running and begins_nothing):
             return Submitted(task.task_id, found.run_id, duplicate=True)
         try:
-            handle = await self._start(task, WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY)
-        except WorkflowAlreadyStartedError as raced:
-            return Submitted(task.task_id, raced.run_id or "", duplicate=True)
-        return Submitted(task.task_id, handle.result_run_id or "", restarted=True)
+            if running:
+                await self._signal(task.task_id, names.PROCEED, run_id=found.run_id)
+                return Submitted(task.task_id, found.run_id, restarted=True)
+            run_id = await self.start(task, WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY)
+            return Submitted(task.task_id, run_id, restarted=True)
+        except (NotFound, WorkflowAlreadyStartedError):
+            return None
+
+    async def content(self, handle: WorkflowHandle[Any, Any]) -> Task:
+        """What the newest run of a task was started with, from the first event of its history.
+
+        Raises:
+            InvalidTask: It was started with no task.
+        """
+        events = handle.fetch_history_events(page_size=1)
+        first = await anext(aiter(events))
+        payloads = first.workflow_execution_started_event_attributes.input.payloads
+        (content,) = await self.temporal.data_converter.decode(payloads[:1], [dict[str, Any]])
+        continued = set(content) == set(Continuation.model_fields)
+        return admit(content["task"] if continued else content)
 
     async def _content_fingerprint(self, handle: WorkflowHandle[Any, Any]) -> str | None:
         try:
-            return task_fingerprint(await self._content(handle))
+            return task_fingerprint(await self.content(handle))
         except InvalidTask:
             return None  # that run refuses itself, and says so in its result
 
@@ -292,9 +343,11 @@ class Client:
             async with asyncio.timeout(within.total_seconds() if within else None):
                 with answered(f"wait for task {task_id}"):
                     result: TaskResult = await handle.result()
-                    return result
         except WorkflowFailureError as error:
             raise _ended(task_id, error.cause) from error
+        if result.outcome is TaskOutcome.CANCELLED:
+            raise _cancelled(task_id)
+        return result
 
     async def status(self, task_id: str) -> TaskStatus:
         """Ask the task where it stands. Needs a running worker."""
@@ -345,7 +398,7 @@ class Client:
             raise TemporalDown(f"no worker answered for task {task_id} in time") from error
 
     async def ended(self, task_id: str) -> str | None:
-        """None while a workflow pursues the task; otherwise how it ended: ``ports.Tasks``."""
+        """None while a workflow pursues the task; otherwise how it ended, in a word for people."""
         handle = self.temporal.get_workflow_handle(task_id)
         try:
             with answered(f"look at task {task_id}"):
@@ -356,30 +409,6 @@ class Client:
             return None
         return found.status.name.lower()
 
-    async def ascertain(self, task_id: str) -> bool:
-        """Have what an ended task had begun ascertained; begins nothing new: ``ports.Tasks``."""
-        handle = self.temporal.get_workflow_handle(task_id)
-        try:
-            with answered(f"look at task {task_id}"):
-                task = await self._content(handle)
-            await self._start(
-                task, WorkflowIDReusePolicy.ALLOW_DUPLICATE, Progress(only_ascertain=True)
-            )
-        except (InvalidTask, NotFound):
-            return False
-        except WorkflowAlreadyStartedError:
-            return True
-        return True
-
-    async def _content(self, handle: WorkflowHandle[Any, Any]) -> Task:
-        """What an earlier run was started with, from the first event of its history."""
-        events = handle.fetch_history_events(page_size=1)
-        first = await anext(aiter(events))
-        payloads = first.workflow_execution_started_event_attributes.input.payloads
-        (content,) = await self.temporal.data_converter.decode(payloads[:1], [dict[str, Any]])
-        continued = set(content) == set(Continuation.model_fields)
-        return admit(content["task"] if continued else content)
-
     async def reconcile_now(self, task_id: str) -> None:
         """Ask the outside now instead of at the next appointed time."""
         await self._signal(task_id, names.RECONCILE_NOW)
@@ -388,9 +417,9 @@ class Client:
         """Look at the gate now."""
         await self._signal(task_id, names.RESUME)
 
-    async def _signal(self, task_id: str, signal: str) -> None:
+    async def _signal(self, task_id: str, signal: str, *, run_id: str | None = None) -> None:
         with answered(f"signal task {task_id}"):
-            handle = self.temporal.get_workflow_handle(task_id)
+            handle = self.temporal.get_workflow_handle(task_id, run_id=run_id)
             await handle.signal(signal, rpc_timeout=RPC_TIMEOUT)
 
     async def cancel(self, task_id: str) -> None:
@@ -497,6 +526,10 @@ def _refusal(task_id: str, error: WorkflowUpdateFailedError) -> CommandAnswer:
     raise CommandRefused(f"task {task_id}: {cause}") from error
 
 
+def _cancelled(task_id: str) -> TaskEnded:
+    return TaskEnded(f"task {task_id} was cancelled; `ascertain show {task_id}` lists its effects")
+
+
 def _ended(task_id: str, cause: BaseException | None) -> AscertainError:
     match cause:
         case ApplicationError(type="Conflict"):
@@ -504,9 +537,7 @@ def _ended(task_id: str, cause: BaseException | None) -> AscertainError:
         case ApplicationError(type="InvalidTask"):
             return InvalidTask(f"task {task_id}: {cause.message}")
         case CancelledError():
-            return TaskEnded(
-                f"task {task_id} was cancelled; `ascertain show {task_id}` lists its effects"
-            )
+            return _cancelled(task_id)
         case TerminatedError():
             return TaskEnded(
                 f"task {task_id} was ended from outside; submit it again to have its effects ascertained"

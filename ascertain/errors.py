@@ -20,6 +20,7 @@
     ├── NotFound              no such task or effect
     ├── TaskEnded             its workflow ended without a result: cancelled, terminated or failed
     ├── BrokenChain           an audit trail is not what was written
+    ├── Unlisted              this kind's adapter cannot list what exists outside
     └── PermitLost            the claim no longer permits sending; nothing was sent
 
 "Unknown" is not in this tree: that something may or may not exist outside is a value.
@@ -107,6 +108,12 @@ class BrokenChain(AscertainError):
         super().__init__(f"the audit trail of {effect_id} is broken at event {seq}: {why}")
         self.effect_id = effect_id
         self.seq = seq
+
+
+class Unlisted(AscertainError):
+    """The adapter of this kind cannot list what exists outside, so there is no census of it."""
+
+    code = "unlisted"
 
 
 class Unavailable(AscertainError):

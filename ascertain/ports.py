@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from ascertain.contracts.semantics import INLINE_MAX, Policy, Semantics
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from datetime import timedelta
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+    from datetime import datetime, timedelta
 
     from pydantic import JsonValue
 
@@ -147,6 +147,42 @@ class BatchAdapter(Adapter, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One thing in the outside's own list.
+
+    Attributes:
+        effect_id: The effect's id that it carries; None: none of ours.
+        stands: Whether it is a fact now; refused, pending or reversed things are none.
+        state: The outside's own word for how it stands.
+    """
+
+    external_id: str
+    effect_id: str | None
+    stands: bool
+    state: str = ""
+
+
+@runtime_checkable
+class Lister(Protocol):
+    """An adapter that can also list everything that its outside has of its kind: optional."""
+
+    def listing(
+        self, *, since: datetime | None, within: timedelta
+    ) -> AsyncIterator[Sequence[Listed]]:
+        """The whole list, page by page.
+
+        Args:
+            since: What happened before may be left out; None: everything.
+            within: Budget for all requests together.
+
+        Raises:
+            LookupDown: It cannot be listed now, or not to its end: a part of a list proves nothing.
+            Unlisted: This kind is not declared so that it could be listed.
+        """
+        ...
+
+
 class Secrets(Protocol):
     """Where ``secret:NAME`` is resolved: in workers only."""
 
@@ -217,6 +253,21 @@ class EffectFilter:
     kind: str | None = None
     task_id: str | None = None
     limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of the effects that have been in a state for long, oldest first.
+
+    Attributes:
+        older_than: Only effects that have been so for at least as long.
+        after: Where the page before ended: ``state_since`` and ``effect_id`` of its last row.
+    """
+
+    state: State
+    older_than: timedelta
+    after: tuple[datetime, str] | None = None
+    limit: int = 200
 
 
 class Tasks(Protocol):
@@ -370,6 +421,10 @@ class Ledger(Protocol):
         """Rows that fit the filter."""
         ...
 
+    async def quiet(self, page: Page) -> Sequence[EffectRow]:
+        """A page of unresolved rows under whose claim nothing can be sent any more, oldest first."""
+        ...
+
     async def audit(self, effect_id: str) -> Sequence[AuditEvent]:
         """The effect's whole audit trail, oldest first."""
         ...
@@ -396,4 +451,54 @@ class Ledger(Protocol):
 
     async def aclose(self) -> None:
         """Give back connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where an effect stands, in short."""
+
+    kind: str
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The unresolved effects of one partition in one state.
+
+    Attributes:
+        stuck_for: How long the oldest has been so: ``stuck_task_age``.
+    """
+
+    partition: str
+    state: State
+    count: int
+    stuck_for: timedelta
+
+
+class Upkeep(Protocol):
+    """What is asked of the whole ledger and not of one effect. Raises ``LedgerDown`` like ``Ledger``."""
+
+    def settled(
+        self, kind: str, since: datetime | None, lag: timedelta
+    ) -> AsyncIterator[Mapping[str, str]]:
+        """The outside's id of each settled effect, by effect_id, page by page.
+
+        Args:
+            kind: Of this kind.
+            since: First claimed since then; None: all.
+            lag: Settled for at least so long, so that the outside lists it.
+        """
+        ...
+
+    async def standing(self, effect_ids: Collection[str]) -> Mapping[str, Standing]:
+        """Where these effects stand; those that were never claimed are missing."""
+        ...
+
+    async def tallies(self) -> Sequence[Tally]:
+        """What is unresolved, by partition and state."""
+        ...
+
+    def trails(self) -> AsyncIterator[tuple[EffectRow, Sequence[AuditEvent]]]:
+        """Every effect with its whole audit trail, by effect_id."""
         ...

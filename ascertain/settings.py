@@ -23,8 +23,9 @@ from __future__ import annotations
 import os
 import tomllib
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, JsonValue, StringConstraints, ValidationError
 
@@ -34,6 +35,8 @@ from ascertain.contracts.semantics import Policy
 from ascertain.contracts.value import JsonObject, KindName, StrictValue
 from ascertain.errors import InvalidSettings
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
 Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9*:._/-]{1,253}$")]
 
 FILE_VARIABLE = "ASCERTAIN_CONFIG"
@@ -134,6 +137,20 @@ def _ledger_of_file() -> str | None:
         raise InvalidSettings(
             f"{LEDGER_FILE_VARIABLE} names {file}, which cannot be read"
         ) from None
+
+
+def poller(identity: str, kinds: Collection[str]) -> str:
+    """How a worker that serves these kinds names itself to Temporal: who reads it can compare."""
+    return f"{identity}#{_digest(kinds)}"
+
+
+def serves_the_same(name: str, kinds: Collection[str]) -> bool:
+    """Whether a worker of that name serves the same kinds; so does one that does not say."""
+    return "#" not in name or name.rpartition("#")[2] == _digest(kinds)
+
+
+def _digest(kinds: Collection[str]) -> str:
+    return sha256("\n".join(sorted(kinds)).encode()).hexdigest()[:8]
 
 
 def load(path: Path | None = None) -> Settings:

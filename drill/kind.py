@@ -80,6 +80,15 @@ def options(url: str, *, lookup: bool, timeout_s: float = 1) -> dict[str, JsonVa
             "external_id": "id",
             "differs": {"amount": "{input.amount}"},
         }
+        chosen["census"] = {
+            "url": "/facts",
+            "items": "data",
+            "paging": {"param": "cursor", "next": "cursor"},
+            "match": {"reference": "{effect_id}"},
+            "external_id": "id",
+            "state": "status",
+            "found": ["succeeded"],
+        }
     return chosen
 
 

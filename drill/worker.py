@@ -1,4 +1,4 @@
-"""A worker as any other, but dressed with the drill's points: ``python -m drill.worker``."""
+"""A worker as any other, but dressed with the drill's points: ``python -m drill.worker [QUEUE...]``."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Serve until stopped; says on standard output when it polls."""
+    """Serve all queues, or those that are named, until stopped; says on standard output when it polls."""
     clock.set_wrong()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
-    asyncio.run(serve(settings.load(), Role(), on_ready=_say, dress=_dress))
+    role = Role(tuple(sys.argv[1:]) or None)
+    asyncio.run(serve(settings.load(), role, on_ready=_say, dress=_dress))
 
 
 def _dress(serving: Serving) -> Serving:

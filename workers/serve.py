@@ -21,7 +21,7 @@ from workers.worker import Role, build_workers, identity, queues_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ascertain.ports import Kind, Ledger
+    from ascertain.ports import Kind
     from ascertain.settings import Settings
 
 log = logging.getLogger("ascertain.worker")
@@ -60,14 +60,12 @@ async def serve(
         stack.push_async_callback(_close_adapters, kinds)
         client = await connect_temporal()
         await ensure_search_attributes(client)
-        if settings.sweep_every and role.orchestrate:
+        if role.orchestrate:
             await ensure_sweep(client, settings.task_queue, settings.sweep_every)
-        ledger: Ledger = await open_ledger(
-            settings.ledger_url, connections=settings.ledger.connections
-        )
+        ledger = await open_ledger(settings.ledger_url, connections=settings.ledger.connections)
         stack.push_async_callback(ledger.aclose)
         serving = dress(Serving(ledger, kinds, identity()))
-        workers = build_workers(client, serving, role, settings.task_queue)
+        workers = build_workers(client, serving, role, settings.task_queue, ledger.upkeep)
         for worker in workers:
             await stack.enter_async_context(worker)
         if on_ready is not None:

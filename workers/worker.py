@@ -12,6 +12,7 @@ from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.carry import Carry
+from activities.census import TakeCensus
 from activities.decide import Decide
 from activities.gate import Gates
 from activities.perform import Perform
@@ -19,7 +20,11 @@ from activities.reconcile import Reconcile
 from activities.serving import Serving
 from activities.sweep import Sweep
 from ascertain.client import Client as TaskClient
+from ascertain.settings import poller
 from workers.nexus import TaskService
+from workers.orphan import TemporalTasks
+from workflows.argument import OneArgument
+from workflows.census import CensusWorkflow
 from workflows.gate import GateWorkflow
 from workflows.stream import StreamWorkflow
 from workflows.sweep import SweepWorkflow
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
 
     from temporalio.client import Client
 
-    from ascertain.ports import Kind
+    from ascertain.ports import Kind, Upkeep
 
 # Data passes through (the same classes on both sides, and cheap); logic stays sandboxed.
 PASSED_THROUGH = (
@@ -78,7 +83,13 @@ def queues_of(role: Role, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
     return tuple(sorted({kind.queue for kind in kinds.values() if kind.queue is not None}))
 
 
-def build_workers(client: Client, serving: Serving, role: Role, task_queue: str) -> list[Worker]:
+def build_workers(
+    client: Client,
+    serving: Serving,
+    role: Role,
+    task_queue: str,
+    upkeep: Upkeep | None = None,
+) -> list[Worker]:
     """The Temporal workers of one process, not yet running.
 
     Args:
@@ -86,13 +97,16 @@ def build_workers(client: Client, serving: Serving, role: Role, task_queue: str)
         serving: The ledger, the kinds and this process's name.
         role: What this process does of the deployment.
         task_queue: Where workflows and inline effects run.
+        upkeep: The whole ledger, for a census; None: none is taken here.
     """
     activities: list[Callable[..., Awaitable[object]]] = [
         Perform(serving).perform,
         Reconcile(serving).reconcile,
         Decide(serving).decide,
     ]
-    tasks = TaskClient(client, task_queue=task_queue)
+    if upkeep is not None:
+        activities.append(TakeCensus(serving, upkeep).census)
+    tasks = TemporalTasks(TaskClient(client, task_queue=task_queue))
     orchestrating: list[Callable[..., Awaitable[object]]] = [
         Carry(serving, tasks).carry,
         Sweep(serving, tasks).sweep,
@@ -105,7 +119,7 @@ def build_workers(client: Client, serving: Serving, role: Role, task_queue: str)
             activities=activities,
             max_concurrent_activities=role.max_concurrent,
             graceful_shutdown_timeout=DRAIN,
-            identity=serving.identity,
+            identity=poller(serving.identity, serving.kinds),
         )
         for queue in queues_of(role, serving.kinds)
     ]
@@ -114,13 +128,22 @@ def build_workers(client: Client, serving: Serving, role: Role, task_queue: str)
             Worker(
                 client,
                 task_queue=task_queue,
-                workflows=[TaskWorkflow, StreamWorkflow, SweepWorkflow, GateWorkflow],
+                workflows=[
+                    TaskWorkflow,
+                    StreamWorkflow,
+                    SweepWorkflow,
+                    CensusWorkflow,
+                    GateWorkflow,
+                ],
                 activities=activities + orchestrating,
                 nexus_service_handlers=[TaskService(task_queue, serving.kinds)],
                 workflow_runner=sandbox(),
+                interceptors=[OneArgument()],
+                # What one worker does not know is for the others of its queue, and not eagerly its own again.
+                disable_eager_activity_execution=True,
                 max_concurrent_local_activities=role.max_concurrent,
                 graceful_shutdown_timeout=DRAIN,
-                identity=serving.identity,
+                identity=poller(serving.identity, serving.kinds),
             )
         )
     return workers

@@ -8,8 +8,9 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
+    from ascertain.contracts.continuation import Continuation, Progress
     from ascertain.contracts.effect import Effect, Undone
-    from ascertain.contracts.task import Continuation, Progress, Task
+    from ascertain.contracts.task import Task
     from ascertain.contracts.value import JsonObject
     from ascertain.contracts.work import Decision
     from ascertain.errors import InvalidTask

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
 from temporalio import workflow
 from temporalio.common import Priority, RetryPolicy
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    TimeoutError as TimedOut,
+    TimeoutType,
+)
 
 with workflow.unsafe.imports_passed_through():
     from ascertain.contracts import directive, names
@@ -28,6 +33,8 @@ ResultT = TypeVar("ResultT")
 
 # Longer than claim + call + the worker's tries to record, for inline work (calls of at most 5 s).
 INLINE_TIMEOUT = timedelta(seconds=30)
+# After this, nobody is taken to serve a task queue, or all who do are too busy to answer a person.
+TAKEN_WITHIN = timedelta(seconds=15)
 FAILED_PAUSE = timedelta(seconds=1)
 FAILED_PAUSE_MAX = timedelta(minutes=1)
 # An activity that failed is never repeated by Temporal: what it did is ascertained first.
@@ -62,6 +69,7 @@ class Pursuit:
         self._before_turn = before_turn
         self._withdraw = withdraw
         self._failures: dict[str, int] = {}
+        self._turned_away = 0
         self._asked = False
         self._tried = False
         self._running: workflow.ActivityHandle[Any] | None = None
@@ -101,6 +109,10 @@ class Pursuit:
     async def _obey(self, following: Directive) -> Directive:
         match following:
             case directive.RunQueued():
+                if (
+                    self.route is not None
+                ):  # two deployments that send it to each other turn no wheel
+                    await self.pause(FAILED_PAUSE)
                 self.route = following
                 return await (self._reconcile() if self._halt() else self._perform())
             case directive.Superseded():
@@ -148,17 +160,33 @@ class Pursuit:
                 return await _locally(names.DECIDE, decision, CommandAnswer)
             return await self._activity(names.DECIDE, decision, CommandAnswer)
         except FAILED as error:
+            if _never_began(error):
+                return self._not_taken(decision)
             message = f"not known to be applied, look at the status: {_why(error)}"
             return CommandAnswer(applied=False, message=message, effect_id=self.effect.effect_id)
 
+    def _not_taken(self, decision: Decision) -> CommandAnswer:
+        queue = self.route.task_queue if self.route is not None else ""
+        message = (
+            f"{decision.command.action} refused: no worker of task queue {queue} took the command within "
+            f"{TAKEN_WITHIN.seconds} s, so nothing was applied; start one, or give it again later"
+        )
+        return CommandAnswer(applied=False, message=message, effect_id=self.effect.effect_id)
+
     async def _perform(self) -> Directive:
         self._asked = False
-        following = await self._turn(names.PERFORM, Work(effect=self.effect, first=not self._tried))
+        work = Work(effect=self.effect, first=not self._tried, turned_away=self._turned_away)
+        following = await self._turn(names.PERFORM, work)
         self._tried = not isinstance(following, directive.RunQueued)
         return following
 
     async def _reconcile(self, unrecorded: Unrecorded | None = None) -> Directive:
-        work = Work(effect=self.effect, unrecorded=unrecorded, withdraw=self._withdraw())
+        work = Work(
+            effect=self.effect,
+            unrecorded=unrecorded,
+            withdraw=self._withdraw(),
+            turned_away=self._turned_away,
+        )
         following = await self._turn(names.RECONCILE, work)
         # Asked before it was cancelled, nothing was closed for those who come later.
         told = work.withdraw or not self._withdraw()
@@ -166,9 +194,18 @@ class Pursuit:
         return following
 
     async def _turn(self, name: str, work: Work) -> Directive:
+        following = await self._answer(name, work)
+        turned_away = following.error_class == directive.UNSERVED
+        self._turned_away = self._turned_away + 1 if turned_away else 0
+        return following
+
+    async def _answer(self, name: str, work: Work) -> Directive:
         try:
             answer = await self._activity(name, work, Answer)
         except FAILED as error:
+            if self.route is not None and work.dead_queue is None and _never_began(error):
+                dead = {"dead_queue": self.route.task_queue}
+                return await self._answer(name, work.model_copy(update=dead))
             self._failures[name] = failures = self._failures.get(name, 0) + 1
             pause = min(FAILED_PAUSE * 2 ** min(failures - 1, 10), FAILED_PAUSE_MAX)
             return directive.ReconcileIn(
@@ -182,15 +219,18 @@ class Pursuit:
     async def _activity(
         self, name: str, argument: Work | Decision, result: type[ResultT]
     ) -> ResultT:
-        if self.route is None:
+        if self.route is None or (isinstance(argument, Work) and argument.dead_queue is not None):
             return await _locally(name, argument, result)
+        deciding = name == names.DECIDE
         handle: workflow.ActivityHandle[ResultT] = workflow.start_activity(
             name,
             argument,
             result_type=result,
             task_queue=self.route.task_queue,
-            start_to_close_timeout=self.route.start_to_close,
-            heartbeat_timeout=self.route.heartbeat,
+            # Work waits its turn in a long queue; a question and a command want to know that nobody is there.
+            schedule_to_start_timeout=None if name == names.PERFORM else TAKEN_WITHIN,
+            start_to_close_timeout=INLINE_TIMEOUT if deciding else self.route.start_to_close,
+            heartbeat_timeout=None if deciding else self.route.heartbeat,
             retry_policy=ONCE,
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=f"{name} {self.effect.step} {self.effect.effect_id}",
@@ -240,6 +280,12 @@ def _successor(effect: Effect, following: directive.Superseded) -> Effect:
         "input": following.input,
     }
     return effect.model_copy(update=changes)
+
+
+def _never_began(error: ActivityError | ApplicationError) -> bool:
+    """Whether nobody took the activity from its task queue, so that it did nothing."""
+    cause = error.cause
+    return isinstance(cause, TimedOut) and cause.type is TimeoutType.SCHEDULE_TO_START
 
 
 def _why(error: ActivityError | ApplicationError) -> str:

@@ -15,18 +15,12 @@ with workflow.unsafe.imports_passed_through():
 
     from ascertain.contracts import names
     from ascertain.contracts.command import Action, Command, CommandAnswer, Freed
+    from ascertain.contracts.continuation import Continuation, Progress
     from ascertain.contracts.directive import ReconcileIn, RunQueued
     from ascertain.contracts.effect import Effect, State
     from ascertain.contracts.fault import faults
     from ascertain.contracts.status import TaskStatus, Timeline
-    from ascertain.contracts.task import (
-        Continuation,
-        Progress,
-        StepResult,
-        Task,
-        TaskOutcome,
-        TaskResult,
-    )
+    from ascertain.contracts.task import StepResult, Task, TaskOutcome, TaskResult
     from ascertain.contracts.value import JsonObject
 
 from ascertain import keys
@@ -44,6 +38,9 @@ if TYPE_CHECKING:
     from ascertain.contracts.directive import Directive
 
 NOTHING = RawValue(Payload())
+
+# Repeats come within minutes; what is kept travels from history to history.
+ANSWERS_KEPT = 20
 
 OUTCOME = {
     State.REFUSED: TaskOutcome.REFUSED,
@@ -66,9 +63,12 @@ class TaskWorkflow:
         self._ending: TaskOutcome | None = None
         self._route: RunQueued | None = None
         self._cancelling = False
+        self._cancel_requested = False
         self._only_ascertain = False
         self._given_up = False
         self._taking_back: list[str] = []
+        self._proceeds = False
+        self._ended = False
         self._deciding = asyncio.Lock()
         self._answered: dict[str, CommandAnswer] = {}
 
@@ -88,7 +88,7 @@ class TaskWorkflow:
         self._go_on_from(progress)
         outcome = await self._uninterrupted(self._task)
         if outcome is TaskOutcome.CANCELLED:
-            raise self._stopped()
+            self._raise_if_stopped()
         return TaskResult(
             task_id=self._task.task_id,
             outcome=outcome,
@@ -99,14 +99,21 @@ class TaskWorkflow:
     def _go_on_from(self, progress: Progress) -> None:
         self._steps, self._undone = list(progress.steps), list(progress.undone)
         self._ending, self._route = progress.ending, progress.route
-        self._only_ascertain = progress.only_ascertain
+        self._only_ascertain = progress.only_ascertain and not self._proceeds
+        self._ended, self._answered = progress.ended, dict(progress.answered)
+        self._cancelling = self._cancelling or progress.cancelling
         self._given_up, self._taking_back = progress.given_up, list(progress.taking_back)
+        if progress.shown is not None:
+            self._view.resume(progress.shown)
 
-    def _stopped(self) -> BaseException:
-        if self._cancelling:
-            return asyncio.CancelledError()
+    def _raise_if_stopped(self) -> None:
+        """A cancellation that an earlier history was told of ends this one with a result instead."""
+        if self._cancel_requested:
+            raise asyncio.CancelledError
+        if self._cancelling or self._ended:
+            return
         message = "every effect that was begun is ascertained; submit the task again to go on"
-        return ApplicationError(message, type="Ascertained", non_retryable=True)
+        raise ApplicationError(message, type="Ascertained", non_retryable=True)
 
     async def _uninterrupted(self, task: Task) -> TaskOutcome:
         """A cancellation is noted, never thrown into the middle of an effect."""
@@ -117,11 +124,20 @@ class TaskWorkflow:
             except asyncio.CancelledError:
                 if work.cancelled():  # the worker lets go of the run and cancels all that is in it
                     raise
-                self._cancelling = True
+                self._cancelling = self._cancel_requested = True
                 if self._pursuit is not None:
                     self._pursuit.interrupt()
 
     async def _work(self, task: Task) -> TaskOutcome:
+        while True:
+            outcome = await self._once(task)
+            self._view.close(outcome)
+            await workflow.wait_condition(workflow.all_handlers_finished)
+            if outcome is not TaskOutcome.CANCELLED or self._cancelling or self._only_ascertain:
+                return outcome
+            self._begin_again()  # it was told to proceed when it had come to its end
+
+    async def _once(self, task: Task) -> TaskOutcome:
         if self._ending is None:
             self._ending = await self._forward(task)
         await self._take_back()
@@ -129,9 +145,13 @@ class TaskWorkflow:
             await self._back(task)
             if any(done.state is State.CLEAR for done in self._undone):
                 self._ending = TaskOutcome.CANCELLED  # an undo is still owed
-        self._view.close(self._ending)
-        await workflow.wait_condition(workflow.all_handlers_finished)
         return self._ending
+
+    def _begin_again(self) -> None:
+        """What is settled stands, and is answered from the ledger where it is met again."""
+        self._steps = [done for done in self._steps if done.state is State.SETTLED]
+        self._undone = []
+        self._ending = None
 
     async def _forward(self, task: Task) -> TaskOutcome:
         for step in task.steps[len(self._steps) :]:
@@ -206,7 +226,7 @@ class TaskWorkflow:
         self._view.follow(effect, following)
         carries = isinstance(following, ReconcileIn) and following.unrecorded is not None
         # An outcome that only this history holds must reach the ledger before the history is left.
-        if workflow.info().is_continue_as_new_suggested() and not (self._cancelling or carries):
+        if workflow.info().is_continue_as_new_suggested() and not carries:
             self._continue()
 
     def _continue(self) -> None:
@@ -221,6 +241,10 @@ class TaskWorkflow:
             only_ascertain=self._only_ascertain,
             taking_back=tuple(self._taking_back),
             given_up=self._given_up,
+            ended=self._ended,
+            cancelling=self._cancelling,
+            shown=self._view.shown(),
+            answered=self._answered,
         )
         content = self._task.model_dump(mode="json", exclude_defaults=True)
         workflow.continue_as_new(Continuation(task=content, progress=progress))
@@ -255,6 +279,13 @@ class TaskWorkflow:
     @workflow.signal(name=names.RECONCILE_NOW, description="Ask the outside now")
     def reconcile_now(self) -> None:
         """End the current wait."""
+        self._wake()
+
+    @workflow.signal(name=names.PROCEED, description="Go on with a task that is only ascertained")
+    def proceed(self) -> None:
+        """The task was submitted again while what an ended run had begun is found out."""
+        self._only_ascertain, self._proceeds = False, True
+        workflow.upsert_memo({names.MEMO_ONLY_ASCERTAINS: None})
         self._wake()
 
     @workflow.signal(name=names.RESUME, description="Look at the gate now")
@@ -400,6 +431,7 @@ class TaskWorkflow:
             self._view.wait_for_second(step, command, answer)
         if answer.applied and command.request_id:
             self._answered[command.request_id] = answer
+            self._answered = dict([*self._answered.items()][-ANSWERS_KEPT:])
 
 
 async def _nothing() -> None:

@@ -9,6 +9,7 @@ from temporalio.common import SearchAttributeKey
 
 with workflow.unsafe.imports_passed_through():
     from ascertain.contracts import directive, names
+    from ascertain.contracts.continuation import Shown
     from ascertain.contracts.status import OpenEffect, TimelineEntry
 
 if TYPE_CHECKING:
@@ -44,39 +45,64 @@ class View:
         self.pending: list[TimelineEntry] = []
         self.entries: list[TimelineEntry] = []
         self.state = RUNNING
+        self._since = workflow.now()
+        self._error_class: str | None = None
         self._labelled = False
+        self._resumes = False
+
+    def shown(self) -> Shown:
+        """What a new history of the same task is given over."""
+        return Shown(
+            state=self.state,
+            since=self._since,
+            error_class=self._error_class,
+            labelled=self._labelled,
+            entries=tuple(self.entries),
+            refused=tuple(self.refused),
+            pending=tuple(self.pending),
+        )
+
+    def resume(self, shown: Shown) -> None:
+        """Go on as an earlier history left off, in the middle of an effect."""
+        self.state, self._since = shown.state, shown.since
+        self._error_class, self._labelled = shown.error_class, shown.labelled
+        self.entries, self.refused = list(shown.entries), list(shown.refused)
+        self.pending = list(shown.pending)
+        self._resumes = True
 
     def begin(self, effect: Effect) -> None:
-        """The task is at this effect now."""
+        """The task is at this effect now; what it was labelled with is of an earlier one."""
+        if not self._resumes:
+            self._enter(RUNNING, None)
+            self._since = workflow.now()
+        self._resumes = False
         self.open = OpenEffect(
             step=effect.step,
             effect_id=effect.effect_id,
             kind=effect.kind,
             doing="perform",
-            since=workflow.now(),
+            since=self._since,
         )
 
     def follow(self, effect: Effect, following: Directive) -> None:
         """Show a directive; label the task for search when it leaves the happy path or changes state."""
-        state = state_of(following)
         self._note(effect.step, following.type, following.reason)
         before = self.open
-        since = before.since if before is not None and state == self.state else workflow.now()
+        error_class = _error_class(following)
+        if not isinstance(following, directive.Done):
+            self._enter(state_of(following), error_class)
         self.open = OpenEffect(
             step=effect.step,
             effect_id=effect.effect_id,
             kind=effect.kind,
             doing=following.type,
             reason=following.reason,
-            since=since,
+            since=self._since,
+            error_class=error_class,
             standing=following.standing,
         )
         if _version(before) != _version(self.open):
             self.pending = []
-        if isinstance(following, directive.Done | directive.RunQueued):
-            return
-        error_class = following.standing.error_class if following.standing else None
-        self._label(state, error_class)
         self._show()
 
     def refuse(self, step: str, what: str, why: str) -> None:
@@ -98,12 +124,12 @@ class View:
         self._note(step, what, detail)
 
     def close(self, outcome: TaskOutcome) -> None:
-        """The task is over; a task that had been labelled is labelled with its outcome."""
+        """The task is over; a task that had been labelled is labelled with its outcome, and why."""
         self.open = None
+        same = outcome.value == self.state
+        self._enter(outcome.value, self._error_class if same else None, label=self._labelled)
         if self._labelled:
-            self._label(outcome.value, None)
             workflow.set_current_details(f"**{outcome.value}**")
-        self.state = outcome.value
 
     def _show(self) -> None:
         """What the Web UI shows; a smooth task has nothing to be told."""
@@ -118,16 +144,22 @@ class View:
         entry = TimelineEntry(at=workflow.now(), step=step, what=what, detail=detail)
         self.entries = [*self.entries, entry][-TIMELINE_KEPT:]
 
-    def _label(self, state: str, error_class: str | None) -> None:
-        if self._labelled and state == self.state:
+    def _enter(self, state: str, error_class: str | None, *, label: bool = True) -> None:
+        """Be in this state from now on; written for search once the task has left the happy path."""
+        changed = state != self.state
+        if not changed and error_class == self._error_class:
             return
-        self.state = state
+        self.state, self._error_class = state, error_class
+        if changed:
+            self._since = workflow.now()
+        if not label:
+            return
         self._labelled = True
         cause = (
             ERROR_CLASS.value_unset() if error_class is None else ERROR_CLASS.value_set(error_class)
         )
         workflow.upsert_search_attributes(  # pyright: ignore[reportUnknownMemberType]  # the SDK's generic
-            [STATE.value_set(state), SINCE.value_set(workflow.now()), cause]
+            [STATE.value_set(state), SINCE.value_set(self._since), cause]
         )
 
 
@@ -137,6 +169,13 @@ def _version(opened: OpenEffect | None) -> int | None:
 
 def _paragraph(what: str, entry: TimelineEntry) -> str:
     return f"**{what}** ({entry.at:%Y-%m-%d %H:%M:%S} UTC): {entry.detail}"
+
+
+def _error_class(following: Directive) -> str | None:
+    """Why it waits now, or else what is known of the effect."""
+    if following.error_class is not None or following.standing is None:
+        return following.error_class
+    return following.standing.error_class
 
 
 def state_of(following: Directive) -> str:

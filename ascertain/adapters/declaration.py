@@ -54,6 +54,8 @@ class Declaration(StrictValue):
         headers: Sent with every request, lookups included.
         answers: What particular answers mean.
         reason: Where an answer says why; the first that is there.
+        census: Lists everything of this kind, whosever it is; a ``match`` says where an item carries
+            ``{effect_id}``.
         job: Asked instead of ``lookup`` while the outside's own id of accepted work is known.
         timeout: Budget of the one request; ``max_duration`` follows from it.
     """
@@ -66,6 +68,7 @@ class Declaration(StrictValue):
     answers: tuple[AnswerRule, ...] = ()
     reason: tuple[Place, ...] = ()
     lookup: LookupForm | None = None
+    census: QuestionForm | None = None
     job: QuestionForm | None = None
     timeout: timedelta = timedelta(seconds=4.5)
     throttle: Throttle = Throttle()
@@ -73,7 +76,8 @@ class Declaration(StrictValue):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Declaration:
-        for name, form in (("request", self.request), ("lookup", self.lookup), ("job", self.job)):
+        forms = {"request": self.request, "lookup": self.lookup, "job": self.job}
+        for name, form in {**forms, "census": self.census}.items():
             if form is not None:
                 self._check_address(name, form)
         if self.job is not None and self.lookup is None:
@@ -85,6 +89,8 @@ class Declaration(StrictValue):
             raise ValueError(f"request: {{{min(unknown)}}} is known to lookups only")
         if self.lookup is not None and "job_id" in self.lookup.roots():
             raise ValueError("lookup: {job_id} is known to job only")
+        if self.census is not None:
+            _check_census(self.census)
         return self
 
     def _check_address(self, name: str, form: RequestForm) -> None:
@@ -109,6 +115,16 @@ class Declaration(StrictValue):
         """Whether a lookup refers to the time of the first send."""
         forms = [form for form in (self.lookup, self.job) if form is not None]
         return any({"since", "since_unix"} & form.roots() for form in forms)
+
+
+def _check_census(form: QuestionForm) -> None:
+    if form.items is None or not form.carries_effect_id:
+        raise ValueError("census: needs items, and a match of a place with {effect_id}")
+    asked = {r.root for t in (form.url, *form.params.values()) for r in t.references}
+    if asked - {"since", "since_unix"}:
+        raise ValueError(
+            "census: lists everything, so it can refer to {since} and {since_unix} only"
+        )
 
 
 Model = TypeVar("Model", bound=StrictValue)

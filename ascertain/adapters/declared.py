@@ -23,11 +23,11 @@ from ascertain.contracts.effect import Evidence
 from ascertain.contracts.finding import Absent, Unknowable
 from ascertain.contracts.outcome import NotDone
 from ascertain.contracts.semantics import Semantics
-from ascertain.errors import InvalidTask, LookupDown, MissingSecret
+from ascertain.errors import InvalidTask, LookupDown, MissingSecret, Unlisted
 from ascertain.keys import canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from pydantic import JsonValue
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ascertain.contracts.finding import Finding
     from ascertain.contracts.outcome import Outcome
     from ascertain.contracts.value import JsonObject
-    from ascertain.ports import Call, Permit, Secrets
+    from ascertain.ports import Call, Listed, Permit, Secrets
 
 # Our clock and the outside's may differ: a listing is asked from this long before the first send.
 _CLOCK_MARGIN_SECONDS: Final = 3600
@@ -155,6 +155,25 @@ class DeclaredAdapter:
         except MissingSecret as error:
             raise LookupDown(str(error)) from error
 
+    async def listing(
+        self, *, since: datetime | None, within: timedelta
+    ) -> AsyncIterator[list[Listed]]:
+        """See ``ports.Lister``."""
+        form, deadline = self._declaration.census, _deadline(within)
+        if form is None:
+            raise Unlisted("the deployment declares no census for this kind")
+        unix = 0 if since is None else int(since.timestamp()) - _CLOCK_MARGIN_SECONDS
+        scope: dict[str, JsonValue] = {
+            "since_unix": unix,
+            "since": datetime.fromtimestamp(unix, UTC).isoformat(),
+        }
+        try:
+            question = self._question(form, scope, (), deadline)
+        except MissingSecret as error:
+            raise LookupDown(str(error)) from error
+        async for page in question.everything():
+            yield page
+
     async def aclose(self) -> None:
         """Close every connection."""
         await self._wire.aclose()
@@ -162,23 +181,32 @@ class DeclaredAdapter:
     async def _ask(
         self, form: QuestionForm, found: _Found, absent: tuple[int, ...], deadline: float
     ) -> Finding:
-        body, content_type = _body(form, found.scope)
-        headers = tuple(self._headers(form, found.scope, content_type).items())
+        return await self._question(form, found.scope, absent, deadline).ask()
+
+    def _question(
+        self,
+        form: QuestionForm,
+        scope: Mapping[str, JsonValue],
+        absent: tuple[int, ...],
+        deadline: float,
+    ) -> Question:
+        body, content_type = _body(form, scope)
+        headers = tuple(self._headers(form, scope, content_type).items())
 
         def request(params: Mapping[str, str]) -> FrozenRequest:
-            url = self._url(form, found.scope, params)
+            url = self._url(form, scope, params)
             return FrozenRequest(method=form.method, url=url, headers=headers, body=body)
 
         secrets = request({}).revealed(self._secrets)
-        return await Question(
+        return Question(
             self._wire,
             form,
-            found.scope,
+            scope,
             lambda params: request(params).with_secrets(self._secrets),
             absent,
             deadline,
             secrets,
-        ).ask()
+        )
 
     def _scope(self, effect: Effect) -> dict[str, JsonValue]:
         return scope_of(effect, self._read_input(effect.input))

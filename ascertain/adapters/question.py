@@ -14,6 +14,7 @@ from ascertain.adapters.sending import Phase
 from ascertain.contracts.effect import Receipt
 from ascertain.contracts.finding import Absent, Differs, Unknowable
 from ascertain.errors import LookupDown
+from ascertain.ports import Listed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -65,6 +66,28 @@ class Question:
         except _NothingThereError as none:
             return Absent(detail=str(none))
         return self._conclude([self._candidate(item) for item in ours], "the whole listing")
+
+    async def everything(self) -> AsyncIterator[list[Listed]]:
+        """All that a census form lists, whosever it is, page by page to the end.
+
+        Raises:
+            LookupDown: As for one lookup.
+        """
+        if self.form.items is None:
+            return
+        async for page in self._pages(self.form.items):
+            yield [listed for item in page if (listed := self._listed(item)) is not None]
+
+    def _listed(self, item: JsonValue) -> Listed | None:
+        state = None if self.form.state is None else self.form.state.within(item)
+        stands = self._standing(item, state) is Standing.FACT
+        external_id = id_in(self.form.external_id.within(item))
+        if external_id is None and stands:
+            raise LookupDown(f"a fact has no id at {self.form.external_id.text}")
+        carried = [place.within(item) for place in self.form.carries_effect_id]
+        ours = next((value for value in carried if isinstance(value, str) and value), None)
+        shown = first_text([state], self.secrets)
+        return None if external_id is None else Listed(external_id, ours, stands, shown)
 
     def _one(self, item: JsonValue) -> Finding:
         candidate, others = self._candidate(item), self._others(item)

@@ -93,6 +93,15 @@ class QuestionForm(RequestForm):
         return bool({"effect_id", "job_id"} & {r.root for r in self.url.references})
 
     @property
+    def carries_effect_id(self) -> tuple[Place, ...]:
+        """Where an item has an effect's id and nothing else."""
+        return tuple(
+            place
+            for place, form in self.match.items()
+            if any(t.only is not None and t.only.root == "effect_id" for t in form.templates())
+        )
+
+    @property
     def names_effect(self) -> bool:
         """Whether a match proves that the candidate is this effect's and no other's."""
         roots = {

@@ -234,6 +234,7 @@ def _charge(chosen: StripeOptions) -> JsonObject:
             {"status": [200], "where": {"status": [*_WORKED_ON]}, "means": "accepted"}
         ),
         "lookup": {**listing, "url": "/v1/payment_intents", "params": params, **facts},
+        "census": _census("/v1/payment_intents", params, facts),
         "job": {"url": "/v1/payment_intents/{job_id}", **facts},
     }
 
@@ -290,8 +291,16 @@ def _refund() -> JsonObject:
             },
         ),
         "lookup": {**listing, "url": "/v1/refunds", "params": params, **facts},
+        "census": _census("/v1/refunds", {"limit": "100"}, facts),
         "job": {"url": "/v1/refunds/{job_id}", **facts},
     }
+
+
+def _census(url: str, params: JsonObject, facts: JsonObject) -> JsonObject:
+    """The same listing for everybody's."""
+    alike = {name: value for name, value in facts.items() if name != "differs"}
+    paging = {**_PAGING, "max_pages": 10_000}
+    return {"items": "data", "url": url, "params": params, **alike, "paging": paging}
 
 
 def _filters_by_time(chosen: StripeOptions) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ascertain.contracts.command import Action
+from ascertain.contracts.directive import UNSERVED
 from ascertain.policy import HANDS_ON
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from ascertain.cli.known import Known
     from ascertain.contracts.directive import Standing
+    from ascertain.contracts.status import OpenEffect
 
 # What the status calls waiting for a closed gate.
 HELD: Final = "held"
@@ -110,9 +112,7 @@ def _while_running(known: Known, program: str) -> Iterable[Advice]:
     opened = status.open
     if opened is None:
         return
-    if opened.doing == HELD:
-        why = "Open the gate again, once the reason for the pause is gone."
-        yield Advice(f"{program} resume {shlex.quote(status.partition)}", why)
+    yield from _in_the_way(opened, known, program)
     if opened.standing is None:
         return
     task = shlex.quote(known.task_id)
@@ -143,6 +143,23 @@ def _undoing(known: Known, program: str) -> Iterable[Advice]:
         which = f"--effect {done.effect_id} --version {row.version}"
         command = f'{program} takeover {shlex.quote(known.task_id)} undo {which} --reason "WHY"'
         yield Advice(command, f"Step {done.step}: {MEANING[Action.UNDO]}", Action.UNDO)
+
+
+def _in_the_way(opened: OpenEffect, known: Known, program: str) -> Iterable[Advice]:
+    """What keeps it waiting although nothing of it is in doubt."""
+    if opened.doing == HELD:
+        why = "Open the gate again, once the reason for the pause is gone."
+        yield Advice(f"{program} resume {shlex.quote(known.partition)}", why)
+    if opened.error_class != UNSERVED:
+        return
+    why = (
+        f"Nobody takes work of kind {opened.kind} now: start a worker whose deployment file has the kind "
+        "and that serves its task queue; `doctor` says who serves what. The task then goes on by itself."
+    )
+    yield Advice(f"{program} doctor", why)
+    if opened.standing is None:
+        why = "Or give the task up: this step was never begun, so the task ends at once."
+        yield Advice(f"{program} cancel {shlex.quote(known.task_id)}", why)
 
 
 def too_early(when: datetime) -> str:

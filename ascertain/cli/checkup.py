@@ -22,11 +22,12 @@ from temporalio.service import RPCError
 
 from ascertain.cli import output, place
 from ascertain.cli.text import plain
+from ascertain.cli.wording import age
 from ascertain.client import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.errors import AscertainError, InvalidSettings, SetupError
-from ascertain.ledger import migration
 from ascertain.ledger.session import place as address
+from ascertain.settings import serves_the_same
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -136,7 +137,7 @@ async def _temporal(where: Place) -> AsyncIterator[Check]:
         f"server {info.server_version} at {at}{whose}, namespace {client.namespace}",
     )
     yield await _attributes(client)
-    yield await _pollers(client, where.settings.task_queue)
+    yield await _pollers(client, where)
 
 
 async def _attributes(client: TemporalClient) -> Check:
@@ -162,7 +163,8 @@ async def _attributes(client: TemporalClient) -> Check:
     )
 
 
-async def _pollers(client: TemporalClient, queue: str) -> Check:
+async def _pollers(client: TemporalClient, where: Place) -> Check:
+    queue = where.settings.task_queue
     request = DescribeTaskQueueRequest(
         namespace=client.namespace,
         task_queue=TaskQueue(name=queue),
@@ -172,24 +174,40 @@ async def _pollers(client: TemporalClient, queue: str) -> Check:
         found = await client.workflow_service.describe_task_queue(request, timeout=RPC_TIMEOUT)
     except RPCError as error:
         return Check("worker", "skipped", f"the server does not say who polls ({error.message})")
-    who = ", ".join(sorted({poller.identity for poller in found.pollers}))
-    if who:
-        return Check("worker", "ok", f"task queue {queue} is served by {who}")
+    who = sorted({poller.identity for poller in found.pollers})
+    if not who:
+        return Check(
+            "worker",
+            "warning",
+            f"nobody serves task queue {queue}, so tasks stand still",
+            "start one with `ascertain worker`",
+        )
+    others = [name for name in who if not serves_the_same(name, where.settings.kinds)]
+    if not others:
+        return Check("worker", "ok", f"task queue {queue} is served by {', '.join(who)}")
     return Check(
         "worker",
         "warning",
-        f"nobody serves task queue {queue}, so tasks stand still",
-        "start one with `ascertain worker`",
+        f"these serve task queue {queue} with other kinds than this deployment file: {', '.join(others)}",
+        "give all workers of a task queue the same kinds: what one does not know waits for another",
     )
 
 
 async def _ledger(where: Place) -> Check:
     try:
         url = where.settings.ledger_url
-        await migration.check(url)
+        async with where.ledger() as ledger:
+            tallies = await ledger.upkeep.tallies()
     except AscertainError as error:
         return _failed("ledger", error)
-    return Check("ledger", "ok", f"{address(url)} has the schema of this release")
+    stuck = max(tallies, key=lambda tally: tally.stuck_for, default=None)
+    told = "nothing is unresolved"
+    if stuck is not None:
+        count = sum(tally.count for tally in tallies)
+        told = (
+            f"{count} effects are unresolved, the oldest {stuck.state} for {age(stuck.stuck_for)}"
+        )
+    return Check("ledger", "ok", f"{address(url)} has the schema of this release; {told}")
 
 
 async def _adapter(name: str, chosen: KindSettings, where: Place) -> Check:

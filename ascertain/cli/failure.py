@@ -14,6 +14,7 @@ UNEXPECTED: Final = 1
 USAGE: Final = 2
 NOT_DONE: Final = 8
 PARTIAL: Final = 11
+DISAGREES: Final = 13
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 
@@ -32,6 +33,7 @@ EXIT_CODES: Final = {
     10: "A person's command is on record and not applied: a second person must give the same one.",
     PARTIAL: "Of many lines some are started and some were refused; each refused line is named.",
     12: "An audit trail is not what was written.",
+    DISAGREES: "What the outside lists and what the ledger knows are not the same.",
     INTERRUPTED: "Interrupted by Ctrl-C.",
     PIPE_CLOSED: "The reader of standard output went away.",
 }

@@ -23,11 +23,12 @@ from ascertain.ports import EffectFilter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import timedelta
 
     from ascertain.cli.place import Place
     from ascertain.contracts.effect import EffectRow
     from ascertain.contracts.gate import Gate, PartitionStanding
-    from ascertain.ports import Ledger
+    from ascertain.ports import Ledger, Tally
 
 _LOOK_EVERY_S: Final = 0.2
 _MOST_ROWS: Final = 2000
@@ -128,18 +129,51 @@ async def partitions(config: Path | None, *, as_json: bool) -> None:
     where = place.find(config)
     async with where.ledger() as ledger:
         known = await ledger.partitions()
+        stuck = _stuck(await ledger.upkeep.tallies())
     held, why = await _held(where, known)
     if as_json:
-        output.document({"partitions": [_partition_document(each, held) for each in known]})
+        found = [_partition_document(each, held) | _stuck_document(each, stuck) for each in known]
+        output.document({"partitions": found})
     elif not known:
         output.line("No partition was ever paused, and nothing is open.")
     else:
         shown = [state for state in State if any(each.states.get(state) for each in known)]
         states = [state for state in shown if state is not State.IN_FLIGHT]
-        head = ("partition", "gate", "since", "by", "why", "in flight", "held", "drained", *states)
-        output.table(head, [_partition_cells(each, held, states) for each in known])
+        head = (
+            "partition",
+            "gate",
+            "since",
+            "by",
+            "why",
+            "in flight",
+            "held",
+            "drained",
+            *states,
+            "stuck for",
+        )
+        output.table(
+            head,
+            [(*_partition_cells(each, held, states), _stuck_cell(each, stuck)) for each in known],
+        )
     if why:
         output.note(f"How many tasks are held is not known ({why}).")
+
+
+def _stuck(tallies: Sequence[Tally]) -> dict[str, timedelta]:
+    """How long the oldest unresolved effect of each partition has stood as it does."""
+    stuck: dict[str, timedelta] = {}
+    for tally in tallies:
+        stuck[tally.partition] = max(stuck.get(tally.partition, tally.stuck_for), tally.stuck_for)
+    return stuck
+
+
+def _stuck_document(each: PartitionStanding, stuck: Mapping[str, timedelta]) -> dict[str, object]:
+    age = stuck.get(each.partition)
+    return {"stuck_task_age_seconds": age.total_seconds() if age is not None else None}
+
+
+def _stuck_cell(each: PartitionStanding, stuck: Mapping[str, timedelta]) -> str:
+    return wording.age(stuck[each.partition]) if each.partition in stuck else ""
 
 
 async def _held(

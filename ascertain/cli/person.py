@@ -117,7 +117,7 @@ def _version(opened: OpenEffect) -> int:
     if opened.standing is None:
         raise CommandRefused(
             f"step {opened.step} is not in question now ({opened.reason or opened.doing}), so there is "
-            "nothing to decide"
+            "nothing to decide; cancel the task if it is not wanted any more"
         )
     return opened.standing.version
 

@@ -24,6 +24,7 @@ from ascertain.cli import (
     snapshot_command,
     stream_command,
     task_command,
+    upkeep_command,
 )
 
 NAME: Final = "ascertain"
@@ -41,7 +42,14 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback(invoke_without_command=True)(_root)
-    for commands in (task_command, stream_command, gate_command, snapshot_command, setup_command):
+    for commands in (
+        task_command,
+        stream_command,
+        gate_command,
+        snapshot_command,
+        upkeep_command,
+        setup_command,
+    ):
         commands.register(app)
     for module in APPLICATION:
         if _exists(module):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ascertain.cli import advice, wording
 from ascertain.cli.text import plain
+from ascertain.contracts.directive import UNSERVED
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
 from ascertain.machine import Move
@@ -148,6 +149,8 @@ def _at(status: TaskStatus) -> str:
     step = f"step {opened.step}"
     if opened.doing == advice.HELD:
         return f"waits before {step}, because its partition {status.partition} is paused"
+    if opened.error_class == UNSERVED:
+        return f"waits at {step}, because no worker knows kind {opened.kind} or takes its work"
     state = opened.standing.state if opened.standing is not None else None
     match state:
         case State.QUARANTINED:

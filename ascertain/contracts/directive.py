@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from ascertain.contracts.effect import Receipt, State
 from ascertain.contracts.outcome import Outcome
 from ascertain.contracts.value import EffectId, JsonObject, Value
+
+# Nobody who knows the kind of effect takes its work now.
+UNSERVED: Final = "unserved"
 
 
 class Standing(Value):
@@ -51,8 +54,15 @@ class Unrecorded(Value):
 
 
 class _Directive(Value):
+    """What every directive says beside its own.
+
+    Attributes:
+        error_class: Why the effect waits although nothing of it is in doubt: ``UNSERVED``.
+    """
+
     reason: str = ""
     standing: Standing | None = None
+    error_class: str | None = None
 
 
 class Done(_Directive):

@@ -40,6 +40,8 @@ TERMINAL = frozenset({State.SETTLED, State.REFUSED, State.ABANDONED, State.SUPER
 UNRESOLVED = frozenset(
     {State.IN_FLIGHT, State.ACCEPTED, State.UNKNOWN, State.QUARANTINED, State.TAKEN_OVER}
 )
+# It is closed, or proven not to exist, so nothing of it should be found outside.
+ABSENT = frozenset({State.CLEAR, State.REFUSED, State.ABANDONED, State.SUPERSEDED})
 
 # The rule of a proof of absence that holds only while the key protects a re-send.
 ABSENT_KEYED = "absent_keyed"

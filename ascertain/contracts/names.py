@@ -11,6 +11,7 @@ TASK_WORKFLOW: Final = "Task"
 SWEEP_WORKFLOW: Final = "Sweep"
 STREAM_WORKFLOW: Final = "Stream"
 GATE_WORKFLOW: Final = "Gate"
+CENSUS_WORKFLOW: Final = "Census"
 TASK_QUEUE: Final = "ascertain"
 
 PERFORM: Final = "perform"
@@ -19,10 +20,12 @@ DECIDE: Final = "decide"
 SWEEP: Final = "sweep"
 CARRY: Final = "carry"
 SET_GATE: Final = "set_gate"
+CENSUS: Final = "census"
 
 TAKEOVER: Final = "takeover"
 RESUME: Final = "resume"
 RECONCILE_NOW: Final = "reconcile_now"
+PROCEED: Final = "proceed"
 # The type of the failure by which an update answers that a command was not applied.
 COMMAND_REFUSED: Final = "CommandRefused"
 
@@ -49,3 +52,5 @@ DATETIME_ATTRIBUTES: Final = (TASK_STATE_SINCE,)
 
 MEMO_FINGERPRINT: Final = "fingerprint"
 MEMO_MESSAGE_ID: Final = "message_id"
+# Stands on a run that begins nothing new; told to proceed, the run becomes the task's own.
+MEMO_ONLY_ASCERTAINS: Final = "only_ascertains"

@@ -10,7 +10,12 @@ from ascertain.contracts.value import Value
 
 
 class OpenEffect(Value):
-    """The effect that the task is at."""
+    """The effect that the task is at.
+
+    Attributes:
+        doing: ``perform`` at first, then the type of the directive that the task follows.
+        error_class: What keeps it from the happy path; ``unserved`` if no worker knows its kind.
+    """
 
     step: str
     effect_id: str
@@ -18,6 +23,7 @@ class OpenEffect(Value):
     doing: str
     reason: str = ""
     since: datetime
+    error_class: str | None = None
     standing: Standing | None = None
 
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from pydantic import Field, StrictBool, model_validator
 
-from ascertain.contracts.directive import RunQueued
 from ascertain.contracts.effect import Receipt, State
 from ascertain.contracts.value import (
     EffectId,
@@ -89,35 +88,6 @@ class StepResult(Value):
     state: State
     receipt: Receipt | None = None
     reason: str = ""
-
-
-class Progress(Value):
-    """What a run of a task is given over from an earlier one.
-
-    Attributes:
-        steps: What became of the steps that were done.
-        undone: What became of the undo effects that were done.
-        ending: The outcome, once no further step will start.
-        route: Where the open effect runs, if not inline.
-        only_ascertain: Find out what became of every effect that was begun, and begin none.
-        taking_back: Steps that a person ordered to be taken back, and that are not yet.
-        given_up: A person had a step taken back, so that no further one starts.
-    """
-
-    steps: tuple[StepResult, ...] = ()
-    undone: tuple[StepResult, ...] = ()
-    ending: TaskOutcome | None = None
-    route: RunQueued | None = None
-    only_ascertain: bool = False
-    taking_back: tuple[str, ...] = ()
-    given_up: bool = False
-
-
-class Continuation(Value):
-    """What a further run of a task is started with, instead of the task's own JSON."""
-
-    task: JsonObject
-    progress: Progress
 
 
 class TaskResult(Value):

@@ -15,12 +15,17 @@ class Work(Value):
         unrecorded: An attempt's outcome that the ledger could not take when it was known.
         first: Nothing was tried before.
         withdraw: The task was cancelled: what does not exist is closed for good once that is known.
+        turned_away: How often in a row nobody was found who knows the kind.
+        dead_queue: A task queue from which nobody took this question. Answered from the ledger alone,
+            unless the kind lives elsewhere now.
     """
 
     effect: Effect
     withdraw: bool = False
     unrecorded: Unrecorded | None = None
     first: bool = False
+    turned_away: int = 0
+    dead_queue: str | None = None
 
 
 class Answer(Value):

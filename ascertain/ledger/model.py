@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ascertain.contracts.gate import GateChange, PartitionStanding
     from ascertain.contracts.outcome import Outcome, Refused, Settled
     from ascertain.ledger.write import Write
-    from ascertain.ports import Ledger
+    from ascertain.ports import Ledger, Page
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +255,13 @@ class ModelLedger:
         fitting.sort(key=lambda row: row.effect_id)
         fitting.sort(key=lambda row: row.state_since, reverse=True)
         return [twin.read(row, now) for row in fitting[: which.limit]]
+
+    async def quiet(self, page: Page) -> Sequence[EffectRow]:
+        """See ``ports.Ledger.quiet``."""
+        now = self._clock()
+        fitting = [row for row in self._memory.rows.values() if twin.is_quiet(row, page, now)]
+        fitting.sort(key=lambda row: (row.state_since, row.effect_id))
+        return [twin.read(row, now) for row in fitting[: page.limit]]
 
     async def audit(self, effect_id: str) -> Sequence[AuditEvent]:
         """See ``ports.Ledger.audit``."""

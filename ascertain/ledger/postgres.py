@@ -15,6 +15,7 @@ from ascertain.ledger import chunk, migration, row as rows, write as writes
 from ascertain.ledger.decision import Judgement, answer, endless, paused
 from ascertain.ledger.session import Session
 from ascertain.ledger.statement import statement
+from ascertain.ledger.upkeep import PostgresUpkeep
 from ascertain.machine import Move
 from ascertain.ports import Case, Trail
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from ascertain.contracts.gate import Gate, GateChange, PartitionStanding
     from ascertain.contracts.outcome import Outcome, Refused, Settled
     from ascertain.ledger.write import Write
-    from ascertain.ports import EffectFilter, Ledger
+    from ascertain.ports import EffectFilter, Ledger, Page
 
 # A statement that lost a race against one that its snapshot does not show is asked again. Each time
 # the other one has committed, so more than a few rounds mean that something else is wrong.
@@ -55,6 +56,7 @@ _OPEN_TRAILS: Final = statement("open_trails")
 _ALL_TRAILS: Final = statement("all_trails")
 _LAST_ANSWERS: Final = statement("last_answers")
 _PROVED: Final = statement("proved")
+_QUIET_EFFECTS: Final = statement("quiet_effects")
 _PROVED_BY: Final = statement("proved_by")
 _LIVE_IN_STEP: Final = statement("live_in_step")
 _AUDIT: Final = statement("audit")
@@ -100,6 +102,11 @@ class PostgresLedger:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+
+    @property
+    def upkeep(self) -> PostgresUpkeep:
+        """What is asked of the whole ledger, on the same connections."""
+        return PostgresUpkeep(self._session)
 
     async def claim(self, request: ClaimRequest) -> ClaimAnswer:
         """See ``ports.Ledger.claim``."""
@@ -260,6 +267,14 @@ class PostgresLedger:
         states = None if which.states is None else [state.value for state in which.states]
         found = await self._session.fetch(
             text, states, which.partition, which.kind, which.task_id, which.limit
+        )
+        return [rows.effect_row(record) for record in found]
+
+    async def quiet(self, page: Page) -> Sequence[EffectRow]:
+        """See ``ports.Ledger.quiet``."""
+        since, effect_id = page.after or (None, None)
+        found = await self._session.fetch(
+            _QUIET_EFFECTS, page.state.value, page.older_than, since, effect_id, page.limit
         )
         return [rows.effect_row(record) for record in found]
 

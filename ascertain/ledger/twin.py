@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
-from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence, Receipt, State
+from ascertain.contracts.effect import TERMINAL, AuditEvent, EffectRow, Evidence, Receipt, State
 from ascertain.contracts.gate import Gate, PartitionStanding
 from ascertain.ledger import write as writes
 from ascertain.ledger.audit import same
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ascertain.contracts.claim import ClaimRequest, Lease
     from ascertain.contracts.effect import Effect
     from ascertain.ledger.write import Write
-    from ascertain.ports import EffectFilter
+    from ascertain.ports import EffectFilter, Page
 
 MOVING: Final = frozenset(
     {Judgement.CLAIM, Judgement.RESEND, Judgement.FENCE, Judgement.QUARANTINE}
@@ -240,6 +240,17 @@ def fits(row: EffectRow, which: EffectFilter) -> bool:
         and (which.partition is None or row.partition == which.partition)
         and (which.kind is None or row.kind == which.kind)
         and (which.task_id is None or row.task_id == which.task_id)
+    )
+
+
+def is_quiet(row: EffectRow, page: Page, now: datetime) -> bool:
+    """Whether the row belongs on a page of quiet ones or on a later one."""
+    return (
+        row.state is page.state
+        and row.state not in TERMINAL
+        and row.state_since <= now - page.older_than
+        and row.lease_until <= now
+        and (page.after is None or (row.state_since, row.effect_id) > page.after)
     )
 
 

@@ -20,6 +20,7 @@ from activities.serving import Serving
 from ascertain.client import Client
 from ascertain.contracts import finding, names, outcome
 from ascertain.contracts.command import Command
+from ascertain.contracts.directive import UNSERVED
 from ascertain.contracts.effect import Evidence, Receipt
 from ascertain.contracts.gate import GateChange
 from ascertain.contracts.semantics import LookupBy, Policy, Semantics
@@ -96,6 +97,7 @@ class Recorder:
         await self._takeover()
         await self._held()
         await self._cancelled()
+        await self._unserved()
 
     async def _run(self, name: str, *steps: dict[str, Any]) -> None:
         await self._start(name, *steps)
@@ -143,6 +145,19 @@ class Recorder:
             await self._client.result("cancelled", within=HALF_A_MINUTE)
         except TaskEnded:
             await self._write("cancelled")
+
+    async def _unserved(self) -> None:
+        await self._start("unserved", step("a", kind="toy.unknown"))
+        await wait_until(self._turned_away)
+        await self._client.cancel("unserved")
+        try:
+            await self._client.result("unserved", within=HALF_A_MINUTE)
+        except TaskEnded:
+            await self._write("unserved")
+
+    async def _turned_away(self) -> bool:
+        at = (await self._client.status("unserved")).open
+        return at is not None and at.error_class == UNSERVED
 
     async def _running(self, name: str) -> bool:
         at = (await self._client.status(name)).open

@@ -12,7 +12,7 @@ from workers.worker import sandbox
 from workflows.task import TaskWorkflow
 
 RECORDED = sorted(Path(__file__).parent.glob("v*/*.json"))
-SCENARIOS = {"smooth", "lost", "undo", "queued", "takeover", "held", "cancelled"}
+SCENARIOS = {"smooth", "lost", "undo", "queued", "takeover", "held", "cancelled", "unserved"}
 
 
 def test_every_scenario_of_the_release_is_recorded():

@@ -29,7 +29,7 @@ from ascertain.ledger.model import ModelLedger
 from ascertain.ledger.postgres import PostgresLedger, open_ledger
 from ascertain.ledger.write import FOUND, of_outcome
 from ascertain.machine import ACTOR, TABLE, Actor, Move
-from ascertain.ports import EffectFilter, Ledger
+from ascertain.ports import EffectFilter, Ledger, Page
 from tests.ledger.conftest import FORGET, T0, Clock
 from tests.ledger.steps import effect
 
@@ -312,6 +312,15 @@ class Twins(RuleBasedStateMachine):
     )
     def look(self, **which: Any) -> None:
         self.both(lambda ledger: ledger.effects(EffectFilter(**which)))
+
+    @rule(
+        state=st.sampled_from(State),
+        older_than=st.sampled_from([timedelta(0), timedelta(seconds=5)]),
+        after=st.none() | st.tuples(st.just(T0), EFFECT_IDS),
+        limit=st.sampled_from([1, 100]),
+    )
+    def look_for_quiet_ones(self, **page: Any) -> None:
+        self.both(lambda ledger: ledger.quiet(Page(**page)))
 
     @invariant()
     def they_remember_the_same(self) -> None:

@@ -149,6 +149,9 @@ async def test_every_hot_statement_reads_by_index_and_none_reads_what_is_closed(
         assert "Seq Scan on effects" not in text, (name, text)
         assert "Seq Scan on audit_events" not in text, (name, text)
     assert "effects_open" in plans["open_effects"]
+    assert "effects_open" in plans["quiet_effects"]
+    assert "effects_open" in plans["tallies"]
+    assert "effects_one_effect_per_fact" in plans["settled_page"]
     assert "effects_one_live_per_step" in plans["task_effects"]
     assert "effects_superseded" in plans["task_effects"]
     assert "effects_one_effect_per_fact" in plans["proved_by"]
@@ -156,7 +159,7 @@ async def test_every_hot_statement_reads_by_index_and_none_reads_what_is_closed(
 
 
 def hot(name: str) -> bool:
-    cold = {"all_effects", "gates", "partitions", "commit_durably"}
+    cold = {"all_effects", "effects_page", "gates", "partitions", "commit_durably"}
     return name not in cold and "migration" not in name
 
 

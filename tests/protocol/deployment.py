@@ -26,7 +26,7 @@ from drill.toml import toml
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from temporalio.client import WorkflowHandle
 
@@ -131,8 +131,10 @@ class Deployment:
     def strikes(self) -> int:
         return len(list((self.folder / "strikes").glob("strike-*")))
 
-    async def worker(self, plan: Plan | None = None) -> WorkerProcess:
-        """Start a worker and wait until it polls."""
+    async def worker(
+        self, plan: Plan | None = None, *, queues: Sequence[str] = ()
+    ) -> WorkerProcess:
+        """Start a worker, of all queues or of these, and wait until it polls."""
         environment = self.variables
         if plan is not None:
             environment[VARIABLE] = plan.model_dump_json()
@@ -142,6 +144,7 @@ class Deployment:
                 sys.executable,
                 "-m",
                 "drill.worker",
+                *queues,
                 cwd=ROOT,
                 env=environment,
                 stdout=asyncio.subprocess.PIPE,

@@ -13,6 +13,7 @@ from ascertain.testing.knob import Drop, Rule, SubmitKnobs
 from tests.protocol.deployment import step
 from tests.protocol.test_person import quarantined
 from tests.waiting import wait_until
+from workers.orphan import TemporalTasks
 
 NEVER = SubmitKnobs(commit="never", reply=Drop(how="reset"))
 LOST = SubmitKnobs(reply=Drop(how="reset"))
@@ -86,7 +87,7 @@ async def test_nothing_that_fires_later_runs_what_was_amended(deployments):
         resend=True,
     )
     assert isinstance(await deployment.ledger.claim(late), Refused)
-    assert await deployment.client.ascertain(deployment.id("late"))
+    assert await TemporalTasks(deployment.client).ascertain(deployment.id("late"))
     result = await deployment.result("late")
     assert [done.effect_id for done in result.steps] == [successor(deployment, "late")]
     assert deployment.submits(row.effect_id) == 1

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client as TemporalClient
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.runtime import MetricBuffer, Runtime, TelemetryConfig
 
+from ascertain.client import Client
+from ascertain.contracts.task import TaskOutcome
 from tests.protocol.deployment import step
 
 if TYPE_CHECKING:
@@ -84,3 +89,26 @@ async def test_a_smooth_task_is_two_statements_and_one_fsync(deployments, postgr
         assert statements(postgres) - counted == 2 * TASKS
     await worker.drain()
     assert TASKS <= await flushes(postgres) - before <= TASKS + 2
+
+
+async def test_a_smooth_task_is_started_with_one_call(deployments, temporal):
+    calls = MetricBuffer(10_000)
+    counting = await TemporalClient.connect(
+        temporal.address,
+        namespace=temporal.namespace,
+        data_converter=pydantic_data_converter,
+        runtime=Runtime(telemetry=TelemetryConfig(metrics=calls)),
+    )
+    deployment = await deployments()
+    await deployment.worker()
+    client = Client(counting, task_queue=deployment.task_queue)
+    calls.retrieve_updates()  # those of connecting
+    task = deployment.task("counted")
+    await client.submit(task)
+    made = [
+        update.attributes["operation"]
+        for update in calls.retrieve_updates()
+        if update.metric.name == "temporal_request"
+    ]
+    assert made == ["StartWorkflowExecution"]
+    assert (await client.result(task["task_id"])).outcome is TaskOutcome.DONE

@@ -270,6 +270,7 @@ NO_TASKS = {
     "another id": [{"task_id": "other", "kind": "toy", "steps": [step()]}],
     "no steps": [{"task_id": "raw"}],
     "text": ["task"],
+    "two tasks": [{"task_id": "raw"}, {"task_id": "raw"}],
     "broken json": [RawValue(Payload(metadata={"encoding": b"json/plain"}, data=b"{nope"))],
     "no encoding": [RawValue(Payload(data=b"{}"))],
     "infinity": [

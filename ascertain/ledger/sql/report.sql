@@ -27,6 +27,20 @@ where e.state not in ('SETTLED', 'REFUSED', 'ABANDONED', 'SUPERSEDED')
 order by e.state_since desc, e.effect_id
 limit $5
 
+-- name: quiet_effects
+-- A page of effects that have been in an open state for long and whose permit is over, oldest first.
+select e.*, c.now
+from ascertain.effects as e
+cross join (select ascertain.clock() as now) as c
+where e.state not in ('SETTLED', 'REFUSED', 'ABANDONED', 'SUPERSEDED')
+    and e.state = $1
+    and e.state_since >= coalesce($3::timestamptz, '-infinity')
+    and ($3::timestamptz is null or (e.state_since, e.effect_id) > ($3, $4::text))
+    and e.state_since <= c.now - $2::interval
+    and e.lease_until <= c.now
+order by e.state_since, e.effect_id
+limit $5
+
 -- name: task_effects
 -- The effects of one task, newest state first.
 select e.*, c.now

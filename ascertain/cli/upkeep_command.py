@@ -1,0 +1,82 @@
+"""Commands that look after the whole ledger. Each imports what it needs when it runs."""
+
+# ruff: noqa: PLC0415 - see above
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from ascertain.cli import option
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (sweep, census):
+        app.command()(command)
+    group = typer.Typer(help="The audit trail.", no_args_is_help=True, rich_markup_mode=None)
+    group.callback()(_audit)
+    group.command()(verify)
+    app.add_typer(group, name="audit")
+
+
+def _audit() -> None:
+    """What was decided, by whom and why; append-only and hash-chained."""
+
+
+def sweep(
+    *, within: option.Within = None, config: option.Config = None, as_json: option.Json = False
+) -> None:
+    """Look now for effects whose workflow is gone, and have them ascertained. Begins nothing new.
+
+    The schedule does the same by itself every `sweep_every`.
+    """
+    from ascertain.cli import upkeep
+
+    asyncio.run(upkeep.sweep(within, config, as_json=as_json))
+
+
+def census(
+    *,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this kind; may be given again. Else: all of the deployment."),
+    ] = None,
+    since: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=option.length,
+            metavar="TIME",
+            help="Only what happened so long ago at most, such as 24h. Else: everything.",
+        ),
+    ] = None,
+    within: option.Within = None,
+    config: option.Config = None,
+    as_json: option.Json = False,
+) -> None:
+    """Compare the outside's own list with the ledger. Changes nothing outside, and sends nothing.
+
+    Finds duplicates, facts that the ledger does not know, and settled facts that vanished or were reversed,
+    and gives the rate of duplicate effects with its upper 95 % confidence bound.
+    Exit code 13 if they disagree.
+    """
+    from ascertain.cli import upkeep
+
+    wish = upkeep.Wish(tuple(kind or ()), since, within)
+    raise typer.Exit(asyncio.run(upkeep.census(wish, config, as_json=as_json)))
+
+
+def verify(
+    task: Annotated[
+        str | None, typer.Argument(metavar="[TASK]", help="Of this task only. Else: of all.")
+    ] = None,
+    *,
+    config: option.Config = None,
+    as_json: option.Json = False,
+) -> None:
+    """Check the hash chain of every audit trail. Exit code 12 if one is not what was written."""
+    from ascertain.cli import upkeep
+
+    raise typer.Exit(asyncio.run(upkeep.verify(task, config, as_json=as_json)))

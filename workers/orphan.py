@@ -1,0 +1,74 @@
+"""What Temporal knows of tasks that the ledger has open effects of: ``ports.Tasks``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+from ascertain.client import RPC_TIMEOUT, answered
+from ascertain.contracts.continuation import Progress
+from ascertain.errors import InvalidTask, NotFound
+
+if TYPE_CHECKING:
+    from temporalio.client import WorkflowExecutionDescription
+
+    from ascertain.client import Client
+    from ascertain.contracts.task import Task
+    from ascertain.ports import Tasks
+
+# How a task ends by itself. It stays so: what is found out of its effects makes it no new task.
+ENDED = frozenset({WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.CANCELED})
+
+
+class TemporalTasks:
+    """The tasks of one namespace."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def submit(self, task: Task) -> object:
+        """See ``ports.Tasks.submit``."""
+        return await self._client.submit(task)
+
+    async def ended(self, task_id: str) -> str | None:
+        """See ``ports.Tasks.ended``."""
+        return await self._client.ended(task_id)
+
+    async def ascertain(self, task_id: str) -> bool:
+        """See ``ports.Tasks.ascertain``."""
+        try:
+            found = await self._describe(task_id)
+            with answered(f"read what task {task_id} was started with"):
+                handle = self._client.temporal.get_workflow_handle(task_id)
+                task = await self._client.content(handle)
+            if found.status is WorkflowExecutionStatus.RUNNING:
+                return True
+            timeout = found.raw_description.execution_config.default_workflow_task_timeout
+            await self._client.start(
+                task,
+                WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+                Progress(
+                    only_ascertain=True,
+                    ended=found.status in ENDED,
+                    cancelling=found.status is WorkflowExecutionStatus.CANCELED,
+                ),
+                task_queue=found.task_queue,
+                task_timeout=timeout.ToTimedelta() or None,
+            )
+        except (InvalidTask, NotFound):
+            return False
+        except WorkflowAlreadyStartedError:
+            return True
+        return True
+
+    async def _describe(self, task_id: str) -> WorkflowExecutionDescription:
+        handle = self._client.temporal.get_workflow_handle(task_id)
+        with answered(f"look at task {task_id}"):
+            return await handle.describe(rpc_timeout=RPC_TIMEOUT)
+
+
+if TYPE_CHECKING:
+    _conforms: type[Tasks] = TemporalTasks
