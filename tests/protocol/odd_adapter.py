@@ -68,6 +68,8 @@ class OddAdapter:
                 raise asyncio.CancelledError(SECRET)
             case "exits":
                 raise SystemExit(SECRET)
+            case "raises at length":
+                raise RuntimeError("x" * 3_000_000)
             case "gives nothing":
                 return None
             case "blocks the loop after":

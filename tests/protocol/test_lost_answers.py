@@ -6,17 +6,22 @@ import pytest
 
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
+from ascertain.errors import InvalidTask
 from ascertain.testing.knob import (
     Answer,
     CutOff,
     Dedupe,
     Drop,
     Knobs,
+    LookupKnobs,
     Rule,
     Silence,
     SubmitKnobs,
 )
+from drill.points import Point
 from tests.protocol.deployment import step
+
+PAST = "Wed, 21 Oct 2015 07:28:00 GMT"
 
 
 async def run(deployment, task_id, kind="toy.asked", **content):
@@ -150,7 +155,7 @@ async def test_the_bytes_are_frozen_before_the_first_send_and_identical_later(de
     assert len({(submit.key, submit.sha256) for submit in submits}) == 1
 
 
-@pytest.mark.parametrize("retry_after", ["-5", "0.493", "999999", "soon", None])
+@pytest.mark.parametrize("retry_after", ["-5", "0.493", "999999", "soon", None, PAST])
 async def test_a_throttled_effect_waits_a_sane_time_and_is_done_once(deployments, retry_after):
     deployment = await deployments()
     await deployment.worker()
@@ -167,6 +172,34 @@ async def test_a_throttled_effect_waits_a_sane_time_and_is_done_once(deployments
     assert result.outcome is TaskOutcome.DONE
     assert (deployment.submits(effect), deployment.facts(effect)) == (2, 1)
     assert await deployment.moves(effect) == ["claim", "clear", "claim", "settle"]
+
+
+async def test_fifty_throttled_effects_wait_and_another_partition_goes_on_meanwhile(deployments):
+    deployment = await deployments(policy={"retry_base": 8})
+    await deployment.worker()
+    throttled = SubmitKnobs(commit="never", reply=Answer(status=429, body={}))
+    slow = [f"slow-{number}" for number in range(50)]
+    for name in slow:
+        rule = Rule(key=deployment.effect(name), times=1, submit=throttled)
+        deployment.outside.rules.add(rule)
+    effects = [
+        await deployment.submit(name, step(kind="toy.throttling"), partition="p") for name in slow
+    ]
+    waiting = [
+        await deployment.wait_for_row(effect, lambda row: row.state is State.CLEAR)
+        for effect in effects
+    ]
+    assert len({row.retry_at - row.state_since for row in waiting}) == len(waiting)
+    free = await deployment.submit("free", step(kind="toy.throttling"), partition="q")
+    assert (await deployment.result("free")).outcome is TaskOutcome.DONE
+    assert deployment.facts(free) == 1
+    results = [await deployment.result(name) for name in slow]
+    assert {result.outcome for result in results} == {TaskOutcome.DONE}
+    counts = [(deployment.submits(effect), deployment.facts(effect)) for effect in effects]
+    assert counts == [(2, 1)] * len(slow)
+    for row in waiting:
+        second = deployment.outside.books.submits_of(row.effect_id)[1]
+        assert second.at >= row.retry_at
 
 
 async def test_a_refusal_for_good_closes_the_task_without_a_fact(deployments):
@@ -195,4 +228,96 @@ async def test_an_answer_that_is_no_text_settles_nothing_and_breaks_nothing(depl
     deployment.meet(SubmitKnobs(reply=garbled))
     effect, result = await run(deployment, "garbled")
     assert result.outcome is TaskOutcome.DONE
+    assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
+
+
+async def test_an_error_text_of_three_megabytes_settles_once_and_stays_outside_of_the_history(
+    deployments,
+):
+    deployment = await deployments()
+    deployment.settings["kinds"]["toy.odd"] = {
+        "adapter": "tests.protocol.odd_adapter:create",
+        "options": {"way": "raises at length", "url": deployment.outside.url},
+        "policy": {"lease": 1, "retry_base": 0.1, "ask_first": 0.05},
+    }
+    deployment.configure()
+    await deployment.worker()
+    effect, result = await run(deployment, "wordy", kind="toy.odd")
+    assert result.outcome is TaskOutcome.DONE
+    assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
+    history = await deployment.handle("wordy").fetch_history()
+    assert len(history.to_json()) < 100_000
+
+
+async def test_an_input_of_three_megabytes_is_refused_at_the_door(deployments):
+    deployment = await deployments()
+    await deployment.worker()
+    with pytest.raises(InvalidTask, match="bytes"):
+        await deployment.submit("heavy", step(kind="toy.asked", text="x" * 3_000_000))
+    assert await deployment.rows() == []
+    assert deployment.outside.books.facts == []
+
+
+async def test_a_second_attempt_that_meets_our_own_first_one_is_looked_up_and_settled(deployments):
+    deployment = await deployments(policy={"retry_base": 0.1})
+    deployment.outside.rules.knobs = Knobs(dedupe=Dedupe(unique_reference=409))
+    # It shows its fact later than it says, so that the first attempt is taken for absent.
+    deployment.outside.rules.add(Rule(lookup=LookupKnobs(lag_s=3600)))
+    doomed = await deployment.worker(deployment.plan(Point.AFTER_ANSWER))
+    effect = await deployment.submit("again", step(kind="toy.asked"))
+    await doomed.process.wait()
+    await deployment.worker()
+    await deployment.outside.books.wait_for("submit", key=effect, count=2, within_s=40)
+    deployment.outside.rules.clear()
+    assert (await deployment.result("again")).outcome is TaskOutcome.DONE
+    assert (deployment.submits(effect), deployment.facts(effect)) == (2, 1)
+
+
+async def test_a_second_attempt_that_meets_what_is_not_ours_goes_to_a_person_with_both_values(
+    deployments,
+):
+    deployment = await deployments()
+    deployment.outside.rules.knobs = Knobs(dedupe=Dedupe(unique_reference=409))
+    doomed = await deployment.worker(deployment.plan(Point.BEFORE_SEND))
+    effect = await deployment.submit("foreign", step(kind="toy.asked"))
+    await doomed.process.wait()
+    made = deployment.make_fact(effect, amount=999)
+    await deployment.worker()
+    row = await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
+    assert row.error_class == "differs"
+    assert row.evidence.body["external_id"] == made.id
+    assert (row.evidence.body["expected"], row.evidence.body["found"]) == (
+        {"amount": 1},
+        {"amount": 999},
+    )
+    assert (deployment.submits(effect), deployment.facts(effect)) == (0, 1)
+
+
+async def test_a_key_in_flight_for_ever_ends_with_a_person_who_sees_what_a_lookup_counted(
+    deployments,
+):
+    deployment = await deployments(policy={"budget": 2})
+    await deployment.worker()
+    deployment.keyed.rules.add(
+        Rule(submit=SubmitKnobs(commit="never", reply=Answer(status=409, body={"error": "x"})))
+    )
+    effect = await deployment.submit("for-ever", step(kind="toy.asked_keyed"))
+    row = await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
+    assert row.error_class == "budget"
+    moves = await deployment.moves(effect)
+    assert moves == ["claim", "doubt", "find_absent"] * 2 + ["quarantine"]
+    assert deployment.facts(effect) == 0
+
+
+async def test_what_a_person_makes_by_hand_while_an_attempt_is_in_flight_is_found_and_linked(
+    deployments,
+):
+    deployment = await deployments()
+    await deployment.worker()
+    deployment.meet(SubmitKnobs(commit="never", reply=Silence(seconds=30)))
+    effect = await deployment.submit("two-hands", step(kind="toy.slow"))
+    await deployment.outside.books.wait_for("submit", key=effect)
+    made = deployment.make_fact(effect, amount=1)
+    assert (await deployment.result("two-hands")).outcome is TaskOutcome.DONE
+    assert (await deployment.row(effect)).external_id == made.id
     assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)

@@ -23,11 +23,11 @@ async def frozen_at(deployment, point, task_id, kind):
     return zombie, effect
 
 
-@pytest.mark.parametrize("kind", ["toy.asked", "toy.keyed"])
+@pytest.mark.parametrize("kind", ["toy.asked", "toy.keyed", "toy.slow"])
 async def test_a_worker_frozen_after_its_answer_is_refused_and_its_receipt_is_kept(
     deployments, kind
 ):
-    deployment = await deployments()
+    deployment = await deployments(policy={"heartbeat": 1})
     zombie, effect = await frozen_at(deployment, Point.AFTER_ANSWER, "zombie", kind)
     result = await deployment.result("zombie")
     zombie.thaw()
@@ -38,9 +38,10 @@ async def test_a_worker_frozen_after_its_answer_is_refused_and_its_receipt_is_ke
     assert row.state is State.SETTLED
 
 
-async def test_a_worker_frozen_after_its_claim_sends_nothing_once_it_is_thawed(deployments):
-    deployment = await deployments()
-    zombie, effect = await frozen_at(deployment, Point.AFTER_CLAIM, "late", "toy.asked")
+@pytest.mark.parametrize("kind", ["toy.asked", "toy.slow"])
+async def test_a_worker_frozen_after_its_claim_sends_nothing_once_it_is_thawed(deployments, kind):
+    deployment = await deployments(policy={"heartbeat": 1})
+    zombie, effect = await frozen_at(deployment, Point.AFTER_CLAIM, "late", kind)
     await deployment.result("late")
     before = deployment.submits(effect)
     zombie.thaw()
