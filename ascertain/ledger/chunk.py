@@ -25,7 +25,13 @@ _CLAIMED: Final = writes.json_of(writes.CLAIMED)
 
 async def claim_many(session: Session, requests: Sequence[ClaimRequest]) -> Sequence[ChunkAnswer]:
     """See ``ports.Ledger.claim_many``."""
-    found = await session.fetch(_CLAIM_MANY, *_claims(requests))
+    try:
+        found = await session.fetch(_CLAIM_MANY, *_claims(requests))
+    except asyncpg.UniqueViolationError as error:
+        if error.constraint_name != "effects_one_content_per_task":
+            raise
+        # One of them was begun with other content in this very moment: each asks by itself, and is told.
+        return [None for _ in requests]
     by_effect = {record["asked"]: record for record in found}
     return [_answer(by_effect[request.effect.effect_id], request) for request in requests]
 
@@ -74,6 +80,7 @@ def _claims(requests: Sequence[ClaimRequest]) -> Sequence[object]:
         requests[0].owner,
         _CLAIMED,
         requests[0].trace_id,
+        [effect.task_fingerprint for effect in effects],
     )
 
 

@@ -166,6 +166,18 @@ async def test_an_id_that_stands_for_other_content_is_named_and_nothing_is_done_
     assert facts(deployment, 2) == [1, 1]
 
 
+async def test_a_task_that_was_begun_with_other_steps_is_not_begun_again_by_a_stream(
+    deployment, stream
+):
+    await deployment.worker()
+    await deployment.submit("t0", step("other"))
+    await deployment.result("t0")
+    await carry(stream, tasks_of(deployment, 2))
+    ended = await stream.close()
+    assert ended.conflicting == (deployment.id("t0"),)
+    assert facts(deployment, 2) == [0, 1]
+
+
 async def test_a_paused_stream_begins_no_further_chunk(deployment, stream):
     await deployment.worker()
     await stream.pause()

@@ -1,13 +1,15 @@
 -- name: claim_many
 -- First claims of many effects in one commit; what stands already is told and left as it is. An effect
--- that is neither told nor granted lost a race, or its step has another live effect.
+-- that is neither told nor granted lost a race, its step has another live effect, or its task was begun with
+-- other content.
 with asked as materialized (
     select * from unnest(
         $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[],
-        $9::interval[], $10::interval[], $11::boolean[], $12::integer[]
+        $9::interval[], $10::interval[], $11::boolean[], $12::integer[],
+        $16::text[]
     ) as a (
         effect_id, task_id, message_id, step, kind, partition, fingerprint, frozen, lease, resend_for, forever,
-        revision)
+        revision, task_fingerprint)
 ),
 gated as materialized (
     select p.partition, ascertain.closed_gate(p.partition) as gate
@@ -20,16 +22,19 @@ first as (
     insert into ascertain.effects (
         effect_id, task_id, message_id, step, revision, kind, partition, state, state_since, version,
         attempt, lease_owner, lease_version, lease_until, first_sent_at, resend_until, fingerprint,
-        frozen, evidence, evidence_version, trace_id, created_at)
+        frozen, evidence, evidence_version, trace_id, created_at, task_fingerprint)
     select
         a.effect_id, a.task_id, a.message_id, a.step, a.revision, a.kind, a.partition, 'IN_FLIGHT', t.now, 1,
         1, $13::text, 1, t.now + a.lease, t.now,
         case when a.forever then timestamptz 'infinity' else t.now + a.resend_for end, a.fingerprint,
-        a.frozen, $14::jsonb, 1, $15::text, t.now
+        a.frozen, $14::jsonb, 1, $15::text, t.now, a.task_fingerprint
     from asked as a
     join gated as g using (partition)
     cross join timed as t
     where (g.gate).partition is null
+        and not exists (
+            select from ascertain.effects as o
+            where o.task_id = a.task_id and o.state <> 'SUPERSEDED' and o.task_fingerprint <> a.task_fingerprint)
     order by a.effect_id
     on conflict do nothing
     returning *
