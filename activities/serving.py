@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from temporalio import activity
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ascertain.ports import Adapter, Kind, Ledger
+    from ascertain.recovery import ReplayBook
 
 # Of work that another worker of the same task queue may know: a short call and its recording.
 ELSEWHERE = timedelta(seconds=30)
@@ -41,11 +43,15 @@ class Serving:
 
     Attributes:
         identity: Names this process in leases and in the audit trail.
+        snapshots: The directory for the snapshots of incidents.
+        replays: Where a replay's items stand; None where the ledger keeps none, as its twin does not.
     """
 
     ledger: Ledger
     kinds: Mapping[str, Kind]
     identity: str
+    replays: ReplayBook | None = None
+    snapshots: Path = Path("snapshots")
 
     def find(self, name: str) -> Served | RunQueued | Unserved:
         """The kind as served here, or what the workflow should do instead.

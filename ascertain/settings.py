@@ -93,12 +93,14 @@ class Settings(StrictValue):
         kinds: The kinds of effect, by name.
         sweep_every: How often effects are looked for whose workflow is gone; an effect of an ended
             workflow is shown as UNKNOWN after at most twice that. 0: never.
+        snapshots: Where workers write the snapshots of incidents, relative to where they were started.
     """
 
     ledger: LedgerSettings = LedgerSettings()
     outside: OutsideSettings = OutsideSettings()
     task_queue: str = names.TASK_QUEUE
     sweep_every: Annotated[timedelta, Field(ge=timedelta(0))] = timedelta(minutes=1)
+    snapshots: str = "snapshots"
     kinds: dict[KindName, KindSettings] = Field(default_factory=dict)
 
     @property

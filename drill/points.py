@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -228,7 +229,7 @@ def dress(serving: Serving) -> Serving:
         for name, kind in serving.kinds.items()
     }
     ledger = cast("Ledger", PointedLedger(serving.ledger, striker))
-    return type(serving)(ledger, kinds, serving.identity)
+    return replace(serving, ledger=ledger, kinds=kinds)
 
 
 def _pointed(adapter: Adapter | None, striker: Striker) -> Adapter | None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from activities.serving import Serving
@@ -64,7 +65,9 @@ async def serve(
             await ensure_sweep(client, settings.task_queue, settings.sweep_every)
         ledger = await open_ledger(settings.ledger_url, connections=settings.ledger.connections)
         stack.push_async_callback(ledger.aclose)
-        serving = dress(Serving(ledger, kinds, identity()))
+        serving = dress(
+            Serving(ledger, kinds, identity(), ledger.replays, Path(settings.snapshots))
+        )
         workers = build_workers(client, serving, role, settings.task_queue, ledger.upkeep)
         for worker in workers:
             await stack.enter_async_context(worker)

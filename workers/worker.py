@@ -15,17 +15,23 @@ from activities.carry import Carry
 from activities.census import TakeCensus
 from activities.decide import Decide
 from activities.gate import Gates
+from activities.incident import IncidentSteps
+from activities.outlook import ReplayAsk
 from activities.perform import Perform
 from activities.reconcile import Reconcile
+from activities.replay import ReplayAct, ReplaySelect
 from activities.serving import Serving
 from activities.sweep import Sweep
 from ascertain.client import Client as TaskClient
 from ascertain.settings import poller
 from workers.nexus import TaskService
 from workers.orphan import TemporalTasks
+from workers.replayed import ReplayedTasks
 from workflows.argument import OneArgument
 from workflows.census import CensusWorkflow
 from workflows.gate import GateWorkflow
+from workflows.incident import IncidentWorkflow
+from workflows.replay import ReplayWorkflow
 from workflows.stream import StreamWorkflow
 from workflows.sweep import SweepWorkflow
 from workflows.task import TaskWorkflow
@@ -106,12 +112,25 @@ def build_workers(
     ]
     if upkeep is not None:
         activities.append(TakeCensus(serving, upkeep).census)
-    tasks = TemporalTasks(TaskClient(client, task_queue=task_queue))
+    submitter = TaskClient(client, task_queue=task_queue)
+    tasks = TemporalTasks(submitter)
     orchestrating: list[Callable[..., Awaitable[object]]] = [
         Carry(serving, tasks).carry,
         Sweep(serving, tasks).sweep,
         Gates(serving).set_gate,
     ]
+    if serving.replays is not None:
+        replayed = ReplayedTasks(submitter)
+        activities.append(ReplayAsk(serving, serving.replays, replayed).ask)
+        steps = IncidentSteps(serving, submitter, tasks, serving.snapshots)
+        orchestrating += [
+            ReplaySelect(serving, serving.replays).select,
+            ReplayAct(serving, serving.replays, replayed).act,
+            steps.pause,
+            steps.snapshot,
+            steps.reconcile,
+            steps.resume,
+        ]
     workers = [
         Worker(
             client,
@@ -133,6 +152,8 @@ def build_workers(
                     StreamWorkflow,
                     SweepWorkflow,
                     CensusWorkflow,
+                    ReplayWorkflow,
+                    IncidentWorkflow,
                     GateWorkflow,
                 ],
                 activities=activities + orchestrating,

@@ -28,7 +28,7 @@ EXIT_CODES: Final = {
     5: "There is no such task or effect.",
     6: "A part cannot be reached now: the Temporal server, a worker or the ledger. Try again later.",
     7: "The deployment is wrong (settings, secrets, schema); trying again will not help.",
-    NOT_DONE: "The task ended, but not `DONE`.",
+    NOT_DONE: "The task ended, but not `DONE`. For `snapshot`: the archive is not what was written.",
     9: "The task is not over within the time given; it goes on.",
     10: "A person's command is on record and not applied: a second person must give the same one.",
     PARTIAL: "Of many lines some are started and some were refused; each refused line is named.",

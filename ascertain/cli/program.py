@@ -19,7 +19,9 @@ import typer
 from ascertain.cli import (
     failure,
     gate_command,
+    incident_command,
     output,
+    replay_command,
     setup_command,
     snapshot_command,
     stream_command,
@@ -48,6 +50,8 @@ def build() -> typer.Typer:
         gate_command,
         snapshot_command,
         upkeep_command,
+        replay_command,
+        incident_command,
         setup_command,
     ):
         commands.register(app)

@@ -13,6 +13,7 @@ from ascertain.contracts.effect import TERMINAL, Evidence
 from ascertain.errors import LedgerDown, NotFound
 from ascertain.ledger import chunk, migration, row as rows, write as writes
 from ascertain.ledger.decision import Judgement, answer, endless, paused
+from ascertain.ledger.replay import PostgresReplayBook
 from ascertain.ledger.session import Session
 from ascertain.ledger.statement import statement
 from ascertain.ledger.upkeep import PostgresUpkeep
@@ -102,6 +103,7 @@ class PostgresLedger:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self.replays = PostgresReplayBook(session)
 
     @property
     def upkeep(self) -> PostgresUpkeep:

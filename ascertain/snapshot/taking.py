@@ -201,13 +201,14 @@ class _Taking:
                 fetching.cancel()
 
     async def _history(self, task: SnapshotTask) -> str | None:
-        """Temporal's JSON; None if the run was forgotten since it was listed."""
+        """Temporal's JSON, in one order of keys; None if the run was forgotten since it was listed."""
         handle = self._client.temporal.get_workflow_handle(task.task_id, run_id=task.run_id)
         try:
             with answered(f"read the history of task {task.task_id}"):
-                return (await handle.fetch_history(rpc_timeout=RPC_TIMEOUT)).to_json()
+                history = await handle.fetch_history(rpc_timeout=RPC_TIMEOUT)
         except NotFound:
             return None
+        return json.dumps(history.to_json_dict(), sort_keys=True)
 
 
 def trail_document(trail: Trail) -> JsonObject:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ascertain.testing.outside import Outside
 
 ROOT = Path(__file__).parents[2]
-READY_S = 30
+READY_S = 60
 LOST_SETTLE = """
     update ascertain.effects set state = 'IN_FLIGHT', version = 1, evidence_version = 1,
         receipt = null, external_id = null, happened_at = null

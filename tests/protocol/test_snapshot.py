@@ -45,7 +45,8 @@ async def stood_still(deployment):
     await deployment.wait_for_row(stuck, lambda row: row.state is State.QUARANTINED)
 
     async def listed():
-        tasks = {task.id async for task in deployment.client.tasks("")}
+        ended = "ExecutionStatus = 'Completed'"
+        tasks = {task.id async for task in deployment.client.tasks(ended)}
         query = f"TaskState = 'QUARANTINED' AND TaskPartition = '{deployment.task_queue}'"
         waiting = [task.id async for task in deployment.client.tasks(query)]
         return waiting and {deployment.id(name) for name in ("done", "elsewhere")} <= tasks
@@ -122,6 +123,7 @@ async def test_the_same_content_gives_the_same_bytes(deployments):
     await stood_still(deployment)
     first = await taken(deployment, "first.zip", partition=deployment.task_queue)
     second = await taken(deployment, "second.zip", partition=deployment.task_queue)
+    assert first.manifest == second.manifest
     assert first.path.read_bytes() == second.path.read_bytes()
     assert first.sha256 == second.sha256
     await deployment.client.reconcile_now(deployment.id("stuck"))

@@ -36,7 +36,7 @@ gated as materialized (
     select w.*,
         case
             when w.wish in ('claim', 'resend')
-            then ascertain.closed_gate(coalesce(w.partition, $9::text))
+            then ascertain.closed_gate_of(coalesce(w.partition, $9::text), $1)
         end as gate
     from wished as w
 ),
@@ -177,7 +177,7 @@ held as materialized (
     from timed as t
 ),
 gated as materialized (
-    select h.*, case when h.holds then ascertain.closed_gate(h.partition) end as gate from held as h
+    select h.*, case when h.holds then ascertain.closed_gate_of(h.partition, $1) end as gate from held as h
 ),
 judged as materialized (
     select g.*, g.holds and (g.gate).partition is null as applies from gated as g

@@ -1,0 +1,132 @@
+"""``ascertain incident open``, ``status``, ``approve`` and ``close``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+from pydantic import ValidationError
+
+from ascertain.cli import output, place, wording
+from ascertain.cli.replay import operations, print_tally, said
+from ascertain.contracts import names
+from ascertain.contracts.incident import PREFIX, Approval, IncidentRequest, Step
+from ascertain.errors import CommandRefused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ascertain.contracts.incident import IncidentStatus
+
+
+async def open_(
+    partition: str,
+    operator: str,
+    reason: str,
+    pace: dict[str, float | None],
+    config: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Open an incident.
+
+    Raises:
+        Conflict: The partition has one that is not closed.
+    """
+    try:
+        request = IncidentRequest.model_validate(
+            {"operator": operator, "reason": reason, "partition": partition, "pace": pace}
+        )
+    except ValidationError as error:
+        fault = error.errors(include_input=False, include_url=False)[0]
+        name = ".".join(str(part) for part in fault["loc"])
+        raise typer.BadParameter(f"{name}: {fault['msg']}") from None
+    await (await operations(place.find(config))).open_incident(request)
+    if as_json:
+        output.document({"incident_id": request.incident_id, **request.model_dump(mode="json")})
+        return
+    output.line(f"Incident {request.incident_id} is open; partition {partition} is being paused.")
+    output.line("Each further step waits for `approve`; `status` says which.")
+
+
+async def status(partition: str, config: Path | None, *, as_json: bool) -> None:
+    """Print where the incident stands.
+
+    Raises:
+        NotFound: The partition has none.
+    """
+    found = await (await operations(place.find(config))).incident_status(f"{PREFIX}{partition}")
+    if as_json:
+        output.document(found.model_dump(mode="json"))
+        return
+    output.line(f"Incident {found.incident_id} of {found.operator}: {found.reason}.")
+    output.table(
+        ("step", "", "approved by", "at", "what it came to"),
+        [_step(found, step) for step in Step],
+    )
+    if found.tally is not None and found.replay_id is not None:
+        output.line(f"replay {found.replay_id}")
+        print_tally(found.tally)
+    output.lines(f"refused: {words}" for words in found.refused)
+    if found.closed is not None:
+        output.line(f"Closed by {found.closed.operator}: {found.closed.reason}.")
+
+
+async def approve(
+    partition: str,
+    step: str | None,
+    operator: str,
+    reason: str,
+    config: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Let the step that waits begin.
+
+    Raises:
+        CommandRefused: Another step is next, or none waits.
+        NotFound: The partition has no open incident.
+    """
+    asked = await operations(place.find(config))
+    incident_id = f"{PREFIX}{partition}"
+    if step is None:
+        found = await asked.incident_status(incident_id)
+        if found.waiting_for is None:
+            doing = f"{found.doing} is under way" if found.doing else "every step is done"
+            raise CommandRefused(f"{incident_id}: no step waits for approval: {doing}")
+        step = found.waiting_for
+    word = Approval(**said(operator, reason).model_dump(), step=Step(step))
+    message = await asked.say(incident_id, names.APPROVE, word)
+    _print(incident_id, message, as_json=as_json)
+
+
+async def close(
+    partition: str, operator: str, reason: str, config: Path | None, *, as_json: bool
+) -> None:
+    """End the incident.
+
+    Raises:
+        CommandRefused: A step is under way.
+        NotFound: The partition has no open incident.
+    """
+    asked = await operations(place.find(config))
+    incident_id = f"{PREFIX}{partition}"
+    message = await asked.say(incident_id, names.CLOSE, said(operator, reason))
+    _print(incident_id, message, as_json=as_json)
+
+
+def _print(incident_id: str, message: str, *, as_json: bool) -> None:
+    if as_json:
+        output.document({"incident_id": incident_id, "applied": True, "message": message})
+    else:
+        output.line(f"Incident {incident_id}: {message}.")
+
+
+def _step(found: IncidentStatus, step: Step) -> tuple[str, str, str, str, str]:
+    for done in found.done:
+        if done.step is step:
+            return step, "done", done.operator, wording.moment(done.at), done.detail
+    if found.doing is step:
+        return step, "under way", "", "", ""
+    waits = "waits for approval" if found.waiting_for is step else ""
+    return step, waits, "", "", ""

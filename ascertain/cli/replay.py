@@ -1,0 +1,198 @@
+"""``ascertain replay start``, ``status``, ``pause``, ``resume`` and ``report``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+import typer
+from pydantic import ValidationError
+
+from ascertain.cli import output, place
+from ascertain.contracts.replay import Outlook, ReplayRequest, Result, Say, Tally
+from ascertain.errors import NotFound
+from ascertain.operation import Operations
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ascertain.cli.place import Place
+    from ascertain.contracts.replay import Item
+    from ascertain.recovery import ReplayBook
+
+OUTLOOKS: Final = {
+    Outlook.THERE: "already there",
+    Outlook.ABSENT: "absent",
+    Outlook.KEY_ALIVE: "key still protects",
+    Outlook.KEY_EXPIRED: "key expired",
+    Outlook.UNKNOWN: "still unknown",
+    Outlook.MOVED: "moved by others",
+}
+_PAGE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A replay as it was typed."""
+
+    selection: dict[str, Any]
+    pace: dict[str, Any]
+    go_on: bool
+    operator: str
+    reason: str
+
+    def request(self) -> ReplayRequest:
+        """What the workflow is started with.
+
+        Raises:
+            BadParameter: A part of it is not what a replay takes.
+        """
+        try:
+            return ReplayRequest.model_validate(
+                {
+                    "operator": self.operator,
+                    "reason": self.reason,
+                    "selection": self.selection,
+                    "pace": self.pace,
+                    "go_on": self.go_on,
+                }
+            )
+        except ValidationError as error:
+            fault = error.errors(include_input=False, include_url=False)[0]
+            name = ".".join(str(part) for part in fault["loc"])
+            raise typer.BadParameter(f"{name}: {fault['msg']}") from None
+
+
+async def start(replay_id: str | None, wish: Wish, config: Path | None, *, as_json: bool) -> None:
+    """Start a replay and print its id.
+
+    Raises:
+        Conflict: There is or was one of this id.
+    """
+    request = wish.request()
+    replay_id = replay_id or f"replay-{uuid4().hex[:12]}"
+    where = place.find(config)
+    await (await operations(where)).start_replay(replay_id, request)
+    if as_json:
+        output.document({"replay_id": replay_id, **request.model_dump(mode="json")})
+        return
+    output.line(f"Replay {replay_id} asks for every item first.")
+    next_ = "goes on to the canary by itself" if request.go_on else "then waits for `resume`"
+    output.line(f"It {next_}; `status` says how far it is.")
+
+
+async def status(replay_id: str, config: Path | None, *, as_json: bool) -> None:
+    """Print how far a replay is.
+
+    Raises:
+        NotFound: There is no such replay.
+    """
+    found = await (await operations(place.find(config))).replay_status(replay_id)
+    if as_json:
+        output.document(found.model_dump(mode="json"))
+        return
+    output.line(f"Replay {replay_id} of {found.operator} ({found.reason}): {found.phase}.")
+    if found.paused is not None:
+        output.line(f"It is paused: {found.paused}.")
+    print_tally(found.tally)
+
+
+async def say(
+    replay_id: str, what: str, operator: str, reason: str, config: Path | None, *, as_json: bool
+) -> None:
+    """Pause or resume a replay.
+
+    Raises:
+        CommandRefused: It was not applied.
+        NotFound: There is no such replay, or it is done.
+    """
+    word = said(operator, reason)
+    message = await (await operations(place.find(config))).say(replay_id, what, word)
+    if as_json:
+        output.document({"replay_id": replay_id, "applied": True, "message": message})
+    else:
+        output.line(f"Replay {replay_id}: {message}.")
+
+
+async def report(
+    replay_id: str, results: frozenset[str], config: Path | None, *, as_json: bool
+) -> None:
+    """Print every item, and that they add up.
+
+    Raises:
+        NotFound: The ledger has no item of such a replay.
+        BadParameter: A result that no item can have.
+    """
+    unknown = results - {result.value for result in Result}
+    if unknown:
+        known = ", ".join(Result)
+        raise typer.BadParameter(f"no item is ever {min(unknown)!r}; results are {known}")
+    async with place.find(config).ledger() as ledger:
+        tally = await ledger.replays.tally(replay_id)
+        items = [
+            item
+            for item in await _items(ledger.replays, replay_id)
+            if not results or item.result in results
+        ]
+    if not tally.items:
+        raise NotFound(f"the ledger has no item of a replay {replay_id}")
+    if as_json:
+        listed = [item.model_dump(mode="json") for item in items]
+        told = {"replay_id": replay_id, "tally": tally.model_dump(mode="json"), "items": listed}
+        output.document(told)
+        return
+    output.table(
+        ("task", "effect", "kind", "dry run", "batch", "result", "detail"),
+        [
+            (
+                item.task_id,
+                item.effect_id,
+                item.kind,
+                OUTLOOKS[item.outlook] if item.outlook is not None else "",
+                "" if item.batch is None else str(item.batch),
+                item.result,
+                item.detail,
+            )
+            for item in items
+        ],
+    )
+    print_tally(tally)
+
+
+async def operations(where: Place) -> Operations:
+    """Connect."""
+    return Operations(await where.client(), where.settings.task_queue)
+
+
+def said(operator: str, reason: str) -> Say:
+    """A person's word.
+
+    Raises:
+        BadParameter: A part of it is empty.
+    """
+    try:
+        return Say(operator=operator, reason=reason)
+    except ValidationError as error:
+        fault = error.errors(include_input=False, include_url=False)[0]
+        raise typer.BadParameter(f"{fault['loc'][0]}: {fault['msg']}") from None
+
+
+def print_tally(tally: Tally) -> None:
+    """Both counts, each of which adds up to all items."""
+    names = {outlook.value: words for outlook, words in OUTLOOKS.items()}
+    for what, counts in (("dry run", tally.outlooks), ("result", tally.results)):
+        told = ", ".join(
+            f"{count} {names.get(name, name) if counts is tally.outlooks else name}"
+            for name, count in sorted(counts.items())
+        )
+        output.line(f"{what}: {told or 'nothing'} = {sum(counts.values())} of {tally.items} items")
+
+
+async def _items(book: ReplayBook, replay_id: str) -> list[Item]:
+    found: list[Item] = []
+    while page := await book.items(
+        replay_id, after=found[-1].effect_id if found else "", limit=_PAGE
+    ):
+        found += page
+    return found

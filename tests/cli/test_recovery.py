@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import typing
+from pathlib import Path
+
+from ascertain.cli import incident_command
+from ascertain.contracts.incident import Step
+from tests.cli.test_tasks import quarantined
+from tests.waiting import wait_until
+
+
+async def status_of(deployed, what, name, **wanted):
+    """The status as a document, once it has these values."""
+
+    async def fits():
+        answer = (await deployed.cli(what, "status", name, "--json")).document
+        return answer if wanted.items() <= answer.items() else None
+
+    return await wait_until(fits, 40, what=f"{what} {name} with {wanted}")
+
+
+def test_the_steps_that_can_be_typed_are_those_that_there_are():
+    assert typing.get_args(incident_command.Step) == tuple(Step)
+
+
+async def test_a_replay_is_started_looked_at_resumed_and_reported(deployed):
+    task_id = await quarantined(deployed, partition="rep")
+    given = ("--partition", "rep", "--reason", "the provider is back", "--rate", "50")
+    said = await deployed.cli("replay", "start", "rep-1", *given)
+    assert "Replay rep-1 asks for every item first." in said.out
+    twice = await deployed.cli("replay", "start", "rep-1", *given, code=3)
+    assert "rep-1 was started before" in twice.sentence
+    await status_of(deployed, "replay", "rep-1", phase="DONE")
+    shown = await deployed.cli("replay", "status", "rep-1")
+    assert "result: 1 LEFT = 1 of 1 items" in shown.out
+    refused = await deployed.cli("replay", "resume", "rep-1", "--reason", "x", code=5)
+    assert "could not tell rep-1" in refused.sentence
+    told = await deployed.cli("replay", "report", "rep-1")
+    assert task_id in told.out
+    assert "dry run: 1 still unknown = 1 of 1 items" in told.out
+    document = (
+        await deployed.cli("replay", "report", "rep-1", "--result", "DONE", "--json")
+    ).document
+    assert (document["tally"]["items"], document["items"]) == (1, [])
+
+
+async def test_a_replay_that_cannot_be_is_refused_where_it_was_typed(deployed):
+    answer = await deployed.cli("replay", "start", "--reason", "x", "--state", "SETTLED", code=2)
+    assert "states" in answer.sentence
+    answer = await deployed.cli("replay", "report", "none-such", code=5)
+    assert "no item of a replay none-such" in answer.sentence
+    answer = await deployed.cli("replay", "report", "x", "--result", "GONE", code=2)
+    assert "no item is ever 'GONE'" in answer.sentence
+    assert (await deployed.cli("replay", "status", "none-such", code=5)).sentence
+
+
+async def test_an_incident_is_opened_approved_looked_at_and_closed(deployed):
+    said = await deployed.cli("incident", "open", "inc", "--reason", "provider down")
+    assert "partition inc is being paused" in said.out
+    twice = await deployed.cli("incident", "open", "inc", "--reason", "again", code=3)
+    assert "incident-inc was started before" in twice.sentence
+    await status_of(deployed, "incident", "inc", waiting_for="snapshot")
+    skipped = ("incident", "approve", "inc", "--step", "resume", "--reason", "quick")
+    assert "cannot be skipped" in (await deployed.cli(*skipped, code=4)).sentence
+    for following in ("reconcile", "replay", "resume", None):
+        await deployed.cli("incident", "approve", "inc", "--reason", "go")
+        if following is not None:
+            await status_of(deployed, "incident", "inc", waiting_for=following)
+    found = await status_of(deployed, "incident", "inc", waiting_for=None, doing=None)
+    assert Path(found["snapshot"]["path"]).parent == deployed.folder / "snapshots"
+    shown = await deployed.cli("incident", "status", "inc")
+    assert shown.out.count("done") >= len(Step)
+    closed = await deployed.cli("incident", "close", "inc", "--reason", "over")
+    assert "Incident incident-inc: closed." in closed.out
+    assert (await deployed.cli("incident", "close", "inc", "--reason", "over", code=5)).sentence
