@@ -89,6 +89,7 @@ class Settings(StrictValue):
 
     Attributes:
         ledger: Where the ledger is.
+        outside: Which hosts may be called at all.
         task_queue: Where workflows and inline effects run; one for each deployment.
         kinds: The kinds of effect, by name.
         sweep_every: How often effects are looked for whose workflow is gone; an effect of an ended

@@ -16,7 +16,7 @@ from tests.cli.conftest import PROGRAM
 OPERATOR = {
     *("submit", "list", "show", "explain", "deliveries", "result", "takeover", "reconcile"),
     *("cancel", "pause", "resume", "partitions", "stream", "snapshot", "doctor", "migrate"),
-    *("schema", "version", "report", "top"),
+    *("schema", "version", "report", "top", "audit", "sweep", "census", "replay", "incident"),
 }
 # Not pydantic, which typer itself reads values with.
 HEAVY = {"aiohttp", "asyncpg", "httpx", "opentelemetry", "rich", "temporalio"}

@@ -159,7 +159,7 @@ async def test_every_hot_statement_reads_by_index_and_none_reads_what_is_closed(
 
 
 def hot(name: str) -> bool:
-    cold = {"all_effects", "effects_page", "gates", "partitions", "commit_durably"}
+    cold = {"all_effects", "effects_page", "gates", "partitions", "commit_durably", "grant_roles"}
     return name not in cold and "migration" not in name
 
 
