@@ -14,6 +14,10 @@ from ascertain.cli import option
 
 # The names of ``contracts.command.Action``, which would cost a second to import; a test compares them.
 Action = Literal["take", "confirm", "deny", "retry", "amend", "abandon", "undo", "release"]
+Override = Annotated[
+    bool,
+    typer.Option("--override", help="Insist although the outside cannot be asked or contradicts."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -200,12 +204,7 @@ def takeover(  # noqa: PLR0913 - each is one option of the command
     evidence: Annotated[
         str | None, typer.Option(metavar="JSON", help="What you saw, as a small JSON object.")
     ] = None,
-    override: Annotated[
-        bool,
-        typer.Option(
-            "--override", help="Insist although the outside cannot be asked or contradicts."
-        ),
-    ] = False,
+    override: Override = False,
     request_id: option.RequestId = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask back.")] = False,
     config: option.Config = None,
