@@ -46,18 +46,22 @@ class Stream:
     client: Client
     name: str
 
-    async def open(self, *, per_second: float | None = None) -> None:
-        """Start it, or find it running.
+    async def open(self, *, per_second: float | None = None, content: str | None = None) -> bool:
+        """Start it, find it running, or find it over.
 
         Args:
             per_second: Most tasks begun in a second; of a running stream, what it was started with stays.
+            content: A fingerprint of all that will be fed, if that is known before.
+
+        Returns:
+            Whether it takes chunks; a stream that is over has carried the same content before.
 
         Raises:
-            Conflict: A stream of this name was closed; its numbers are taken.
+            Conflict: A stream of this name carries other content, or is over and nobody knows its content.
             TemporalDown: No answer; open it again.
         """
-        with answered(f"open stream {self.name}"):
-            try:
+        try:
+            with answered(f"open stream {self.name}"):
                 await self.client.temporal.start_workflow(
                     names.STREAM_WORKFLOW,
                     StreamOrder(per_second=per_second),
@@ -65,13 +69,24 @@ class Stream:
                     task_queue=self.client.task_queue,
                     id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
                     id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                    memo={names.MEMO_FINGERPRINT: content},
                     rpc_timeout=RPC_TIMEOUT,
                 )
-            except WorkflowAlreadyStartedError:
-                raise Conflict(
-                    f"stream {self.name!r} is closed; see `ascertain stream status {self.name}`, and use "
-                    "another name for other tasks"
-                ) from None
+        except WorkflowAlreadyStartedError:
+            pass
+        return await self._carries(content)
+
+    async def _carries(self, content: str | None) -> bool:
+        with answered(f"look at stream {self.name}"):
+            found = await self._handle.describe(rpc_timeout=RPC_TIMEOUT)
+        stored = await found.memo_value(names.MEMO_FINGERPRINT, default=None, type_hint=str)
+        runs = found.status is WorkflowExecutionStatus.RUNNING
+        if (content is None and not runs) or (content is not None and stored != content):
+            raise Conflict(
+                f"stream {self.name!r} carries other tasks; see `ascertain stream status {self.name}`, and "
+                "use another name for these"
+            )
+        return runs
 
     async def feed(self, number: int, tasks: Sequence[Task]) -> None:
         """Have one chunk carried; comes back when each of its tasks is settled, refused or handed over.
@@ -154,6 +169,16 @@ class Stream:
         """
         with answered(f"close stream {self.name}"):
             await self._handle.signal(names.CLOSE, rpc_timeout=RPC_TIMEOUT)
+        return await self.result()
+
+    async def result(self) -> StreamProgress:
+        """Wait for what became of all; of a stream that is over, at once.
+
+        Raises:
+            NotFound: There is no such stream.
+            TemporalDown: No answer; ask again.
+        """
+        with answered(f"wait for stream {self.name}"):
             ended: StreamProgress = await self._handle.result()
         return ended
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import hashlib
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from ascertain.cli import intake, output, place
 from ascertain.cli.failure import words_of
@@ -12,10 +17,11 @@ from ascertain.cli.progress import Progress
 from ascertain.cli.submit import opened
 from ascertain.door import admit
 from ascertain.errors import Conflict, InputError
+from ascertain.keys import task_fingerprint
 from ascertain.stream import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection
+    from collections.abc import AsyncIterator, Collection, Generator
 
     from ascertain.contracts.stream import StreamProgress
     from ascertain.contracts.task import Task
@@ -36,75 +42,108 @@ class Campaign:
     chunk: int = 100
 
 
-@dataclass(slots=True)
-class _Door:
-    """Lets tasks through in their order, and tells of every line that it refuses."""
-
-    kinds: Collection[str] | None
-    progress: Progress
-    refused: int = 0
-    _codes: set[int] = field(default_factory=set[int])
-
-    async def admitted(self, found: intake.Intake) -> AsyncIterator[Task]:
-        async for entry in found.entries:
-            try:
-                yield admit(entry.parse(), self.kinds)
-            except InputError as error:
-                self.refused += 1
-                self.progress.say(f"line {entry.number}: refused: {words_of(error)}")
-
-
 async def bulk(source: str, campaign: Campaign, config: Path | None, *, as_json: bool) -> int:
     """Carry what a file or standard input holds, one task a line, and print what became of all.
 
+    Every line is looked at before the first task begins: chunks are told by their place, so what is fed under
+    one name must be the same from beginning to end.
+
     Returns:
-        0 if every line is settled, refused by the outside or handed over; 2 if a line was no task; 3 if
-        an id stands for other content.
+        0 if every task is settled, refused by the outside or handed over; 2 if a line was no task, and
+        nothing was begun; 3 if an id stands for other content.
 
     Raises:
-        Conflict: A stream of this name is closed.
+        Conflict: A stream of this name carries other tasks.
         AscertainError: It stopped half-way; the same again goes on.
     """
     where = place.find(config)
     progress = Progress()
-    with opened(source) as descriptor:
-        found = await intake.read(descriptor, None, stream=True)
+    with opened(source) as descriptor, _seekable(descriptor) as file:
+        refused, content = await _look(file, where.kinds, progress)
+        if refused:
+            output.note(
+                f"{refused} lines are no tasks, so nothing was begun. Mend them, and run it again."
+            )
+            return InputError.exit_code
         stream = Stream(await where.client(kinds=where.kinds), campaign.name)
-        await stream.open(per_second=campaign.per_second)
-        door = _Door(where.kinds, progress)
-        try:
-            async for done in stream.carry(door.admitted(found), chunk=campaign.chunk):
-                progress.show(f"{done} tasks done")
-            ended = await stream.close()
-        except BaseException:
-            progress.say("Stopped half-way. Run the same again: what was done is recognised.")
-            raise
-    progress.clear()
-    _print(campaign.name, ended, refused_lines=door.refused, as_json=as_json)
-    if door.refused:
-        return InputError.exit_code
+        if await stream.open(per_second=campaign.per_second, content=content):
+            ended = await _carry(stream, _tasks(file, where.kinds), campaign, progress)
+        else:
+            ended = await stream.result()
+    _print(campaign.name, ended, as_json=as_json)
     return Conflict.exit_code if ended.tally.conflicting else 0
+
+
+@contextmanager
+def _seekable(descriptor: int) -> Generator[BinaryIO]:
+    """The same bytes, fit for being read twice: a pipe is written to a file without a name first."""
+    with os.fdopen(descriptor, "rb", closefd=False) as given:
+        if given.seekable():
+            yield given
+            return
+        with tempfile.TemporaryFile() as kept:
+            shutil.copyfileobj(given, kept)
+            kept.flush()
+            yield kept
+
+
+async def _look(
+    file: BinaryIO, kinds: Collection[str] | None, progress: Progress
+) -> tuple[int, str]:
+    """How many lines are no tasks, each of which is told, and the fingerprint of the others."""
+    refused = 0
+    seen = hashlib.sha256()
+    async for entry in _entries(file):
+        try:
+            seen.update(task_fingerprint(admit(entry.parse(), kinds)).encode())
+        except InputError as error:
+            refused += 1
+            progress.say(f"line {entry.number}: refused: {words_of(error)}")
+    return refused, seen.hexdigest()
+
+
+async def _tasks(file: BinaryIO, kinds: Collection[str] | None) -> AsyncIterator[Task]:
+    async for entry in _entries(file):
+        yield admit(entry.parse(), kinds)
+
+
+async def _entries(file: BinaryIO) -> AsyncIterator[intake.Entry]:
+    os.lseek(file.fileno(), 0, os.SEEK_SET)
+    found = await intake.read(file.fileno(), None, stream=True)
+    async for entry in found.entries:
+        yield entry
+
+
+async def _carry(
+    stream: Stream, tasks: AsyncIterator[Task], campaign: Campaign, progress: Progress
+) -> StreamProgress:
+    try:
+        async for done in stream.carry(tasks, chunk=campaign.chunk):
+            progress.show(f"{done} tasks done")
+        ended = await stream.close()
+    except BaseException:
+        progress.say("Stopped half-way. Run the same again: what was done is recognised.")
+        raise
+    progress.clear()
+    return ended
 
 
 async def status(name: str, config: Path | None, *, as_json: bool) -> None:
     """Print how far a stream is."""
     stream = Stream(await place.find(config).client(), name)
-    _print(name, await stream.progress(), refused_lines=None, as_json=as_json)
+    _print(name, await stream.progress(), as_json=as_json)
 
 
 async def steer(name: str, config: Path | None, *, paused: bool, as_json: bool) -> None:
     """Pause or resume a stream, and print how far it is."""
     stream = Stream(await place.find(config).client(), name)
     await (stream.pause() if paused else stream.resume())
-    _print(name, await stream.progress(), refused_lines=None, as_json=as_json)
+    _print(name, await stream.progress(), as_json=as_json)
 
 
-def _print(
-    name: str, progress: StreamProgress, *, refused_lines: int | None, as_json: bool
-) -> None:
+def _print(name: str, progress: StreamProgress, *, as_json: bool) -> None:
     if as_json:
-        told = {"stream": name, **progress.model_dump(mode="json")}
-        output.document(told if refused_lines is None else {**told, "refused_lines": refused_lines})
+        output.document({"stream": name, **progress.model_dump(mode="json")})
         return
     tally = progress.tally
     parts = [
@@ -119,8 +158,6 @@ def _print(
         output.line(f"It is paused; go on with `ascertain stream resume {name}`.")
     if progress.held:
         output.line(f"Held by paused partitions: {', '.join(progress.held)}.")
-    if refused_lines:
-        output.line(f"{refused_lines} lines are no tasks; nothing was begun for them.")
     if progress.handed_over:
         first = progress.handed_over[0]
         output.line(f"Look at the first that was handed over: `ascertain explain {first}`.")

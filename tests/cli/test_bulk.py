@@ -29,24 +29,31 @@ async def test_a_smooth_task_of_a_stream_can_be_explained(deployed):
     assert "SETTLED" in shown.out or "exists" in shown.out
 
 
-async def test_a_line_that_is_no_task_is_told_and_the_others_are_carried(deployed):
-    task_id, bad = deployed.new_id(), deployed.new_id()
-    wrong = deployed.task(bad, kind="no.such")
-    file = deployed.file(deployed.task(task_id), "{", wrong, name="lines.jsonl")
-    told = await deployed.cli("submit", file, "--bulk", deployed.new_id(), "--json", code=2)
-    assert told.document["tally"]["settled"] == 1
-    assert told.document["refused_lines"] == 2
+async def test_a_line_that_is_no_task_is_told_and_nothing_is_begun_until_it_is_mended(deployed):
+    good, bad, name = deployed.new_id(), deployed.new_id(), deployed.new_id()
+    lines = deployed.task(good), "{", deployed.task(bad, kind="no.such")
+    told = await deployed.cli(
+        "submit", deployed.file(*lines, name="c.jsonl"), "--bulk", name, code=2
+    )
     assert "line 2: refused" in told.err
     assert "no such kind of effect" in told.err
-    assert not await deployed.ledger.effects(EffectFilter(task_id=bad))
+    assert not await deployed.ledger.effects(EffectFilter(task_id=good))
+    mended = deployed.file(deployed.task(good), deployed.task(bad), name="c.jsonl")
+    again = await deployed.cli("submit", mended, "--bulk", name, "--json")
+    assert again.document["tally"]["settled"] == 2
 
 
-async def test_a_closed_stream_takes_no_other_tasks(deployed):
+async def test_the_same_file_again_tells_what_became_of_it_and_other_tasks_need_another_name(
+    deployed,
+):
     name = deployed.new_id()
     file = deployed.file(deployed.task(deployed.new_id()), name="a.jsonl")
-    await deployed.cli("submit", file, "--bulk", name)
-    again = await deployed.cli("submit", file, "--bulk", name, code=3)
-    assert f"stream {name!r} is closed" in again.sentence
+    first = await deployed.cli("submit", file, "--bulk", name, "--json")
+    again = await deployed.cli("submit", file, "--bulk", name, "--json")
+    assert again.document == first.document
+    other = deployed.file(deployed.task(deployed.new_id()), name="b.jsonl")
+    refused = await deployed.cli("submit", other, "--bulk", name, code=3)
+    assert f"stream {name!r} carries other tasks" in refused.sentence
 
 
 async def test_a_stream_that_nobody_opened_cannot_be_paused(deployed):

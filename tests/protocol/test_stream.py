@@ -119,7 +119,7 @@ async def test_a_stream_that_is_fed_again_counts_nothing_twice(deployment, strea
     await carry(stream, tasks, chunk=2)
     await carry(stream, tasks, chunk=2)
     assert (await stream.close()).tally == Tally(tasks=4, settled=4)
-    with pytest.raises(Conflict, match="is closed"):
+    with pytest.raises(Conflict, match="carries other tasks"):
         await stream.open()
 
 
