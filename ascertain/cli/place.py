@@ -119,4 +119,5 @@ def _same(one: Path, other: Path) -> bool:
 def _quiet() -> None:
     """Keep warnings of libraries off the terminal: what matters of them comes back as an error."""
     logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
-    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))
+    runtime = Runtime(telemetry=TelemetryConfig(logging=None))
+    Runtime.set_default(runtime, error_if_already_set=False)  # a process may have talked before

@@ -116,7 +116,7 @@ class Seat:
 
 
 async def _polls(client: Client, task_queue: str, pid: int) -> bool:
-    """Whether the server knows a poller of this process. Workers name themselves ``host:pid``."""
+    """Whether the server knows a poller of this process. Workers name themselves ``host:pid#kinds``."""
     answer = await client.workflow_service.describe_task_queue(
         DescribeTaskQueueRequest(
             namespace=client.namespace,
@@ -124,4 +124,5 @@ async def _polls(client: Client, task_queue: str, pid: int) -> bool:
             task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
         )
     )
-    return any(poller.identity.endswith(f":{pid}") for poller in answer.pollers)
+    processes = {poller.identity.partition("#")[0] for poller in answer.pollers}
+    return any(process.endswith(f":{pid}") for process in processes)

@@ -60,7 +60,7 @@ async def test_the_client(task, message_id):
     started = []
 
     class Recording(Client):
-        async def _start(self, task, *_):
+        async def start(self, task, *_, **__):
             started.append(task)
             raise StopAsyncIteration
 
