@@ -130,8 +130,9 @@ async def test_a_stack_of_the_usual_folder_is_found_only_where_nothing_else_is_n
     deployed, server_directory
 ):
     held = stacks.lock(server_directory)
+    served = deployed.cli.environment["ASCERTAIN_CONFIG"]
     stack = stacks.Stack(
-        os.getpid(), f"127.0.0.1:{free_port()}", "default", "postgresql://x/y", "c"
+        os.getpid(), f"127.0.0.1:{free_port()}", "default", "postgresql://x/y", served
     )
     stacks.write(server_directory, stack)
     usual = {"ASCERTAIN_DATA": str(server_directory)}

@@ -79,12 +79,14 @@ async def test_a_refused_task_ends_with_its_outcome_and_exit_code_8(deployed):
 
 async def test_waiting_ends_when_the_time_is_over_and_the_task_goes_on(deployed):
     task_id = deployed.new_id()
-    lost = SubmitKnobs.model_validate({"reply": {"kind": "drop"}})
-    deployed.outside.rules.add(Rule(reference=deployed.effect_id(task_id), submit=lost))
-    task = deployed.task(task_id, "note.blind")
-    answer = await deployed.cli("submit", deployed.file(task), "--within", "1s", code=9)
-    assert f"task {task_id} is not over yet" in answer.sentence
+    await deployed.cli("pause", "waiting", "--reason", "test")
+    file = deployed.file(deployed.task(task_id, partition="waiting"))
+    answer = await deployed.cli("submit", file, "--within", "1s", code=9)
+    assert f"task {task_id} is not over yet; it goes on." in answer.sentence
     assert (await deployed.client.status(task_id)).outcome is None
+    await deployed.cli("resume", "waiting", "--reason", "test")
+    told = await deployed.cli("result", task_id, "--within", "30s", "--json")
+    assert told.document["outcome"] == "DONE"
 
 
 def broken(deployed, task_id: str) -> dict[str, tuple[str, str]]:
