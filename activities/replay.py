@@ -83,7 +83,6 @@ class _Batch:
         self._tasks = tasks
         self._given = given
         self._told_at: dict[str, float] = {}
-        self._refusals: dict[str, int] = {}
         self._free = asyncio.Semaphore(AT_ONCE)
 
     async def tell(self) -> None:
@@ -174,15 +173,13 @@ class _Batch:
             reason=f"{given.reason} (replay {given.replay_id})",
             version=item.version,
             effect_id=item.effect_id,
-            # Temporal answers a repeated id as before, also where the answer was that nobody could say.
-            request_id=f"{self._mark(item)}-{self._refusals.get(item.effect_id, 0)}",
+            request_id=self._mark(item),
         )
         answer = await self._tasks.command(item.task_id, command)
         if answer.applied:
             return
         case = await self._ledger.inspect(item.effect_id)
         if case is None or case.row.version == item.version:
-            self._refusals[item.effect_id] = self._refusals.get(item.effect_id, 0) + 1
             if _is_final(answer.message):
                 await self._finish(item, Result.LEFT, answer.message)
         elif not await self._is_ours(item):
@@ -192,12 +189,12 @@ class _Batch:
         """Whether the trail holds this replay's own command."""
         mark = self._mark(item)
         return any(
-            event.move == Move.RETRY and str(event.evidence.body.get("request_id")).startswith(mark)
+            event.move == Move.RETRY and event.evidence.body.get("request_id") == mark
             for event in await self._ledger.audit(item.effect_id)
         )
 
     def _mark(self, item: Item) -> str:
-        """How this replay's commands for the item are told from all others in the trail."""
+        """The request id of this replay's command for the item, which tells it from all others."""
         digest = hashlib.sha256(f"{self._id}/{item.effect_id}".encode()).hexdigest()
         return f"replay-{digest[:32]}"
 
