@@ -112,7 +112,7 @@ async def test_the_beginning_of_a_number_is_not_a_number():
 @pytest.mark.parametrize(
     ("encoding", "packed"),
     [
-        (b"gzip", gzip.compress(b'{"id":"a"}')),
+        (b"gzip", gzip.compress(b'{"id":"a"}', mtime=0)),
         (b"deflate", zlib.compress(b'{"id":"a"}')),
     ],
 )
