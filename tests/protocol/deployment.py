@@ -139,7 +139,8 @@ class Deployment:
         if plan is not None:
             environment[VARIABLE] = plan.model_dump_json()
         log = self.folder / f"worker-{len(self._workers)}.log"
-        with log.open("wb") as written:
+        said = log.with_suffix(".out")  # no pipe: one that is not read to its end stops who writes
+        with log.open("wb") as written, said.open("wb") as out:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
@@ -147,14 +148,13 @@ class Deployment:
                 *queues,
                 cwd=ROOT,
                 env=environment,
-                stdout=asyncio.subprocess.PIPE,
+                stdout=out,
                 stderr=written,
             )
         worker = WorkerProcess(process, log)
         self._workers.append(worker)
-        assert process.stdout is not None
-        line = await asyncio.wait_for(process.stdout.readline(), READY_S)
-        assert line, f"the worker did not start: {log.read_text()[-2000:]}"
+        await wait_until(lambda: said.read_bytes() or process.returncode is not None, READY_S)
+        assert said.read_bytes(), f"the worker did not start: {log.read_text()[-2000:]}"
         return worker
 
     def id(self, task_id: str) -> str:
