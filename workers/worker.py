@@ -37,11 +37,14 @@ from workflows.sweep import SweepWorkflow
 from workflows.task import TaskWorkflow
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from typing import TypeAlias
 
     from temporalio.client import Client
 
     from ascertain.ports import Kind, Upkeep
+
+    Activity: TypeAlias = Callable[..., Awaitable[object]]
 
 # Data passes through (the same classes on both sides, and cheap); logic stays sandboxed.
 PASSED_THROUGH = (
@@ -105,32 +108,8 @@ def build_workers(
         task_queue: Where workflows and inline effects run.
         upkeep: The whole ledger, for a census; None: none is taken here.
     """
-    activities: list[Callable[..., Awaitable[object]]] = [
-        Perform(serving).perform,
-        Reconcile(serving).reconcile,
-        Decide(serving).decide,
-    ]
-    if upkeep is not None:
-        activities.append(TakeCensus(serving, upkeep).census)
     submitter = TaskClient(client, task_queue=task_queue)
-    tasks = TemporalTasks(submitter)
-    orchestrating: list[Callable[..., Awaitable[object]]] = [
-        Carry(serving, tasks).carry,
-        Sweep(serving, tasks).sweep,
-        Gates(serving).set_gate,
-    ]
-    if serving.replays is not None:
-        replayed = ReplayedTasks(submitter)
-        activities.append(ReplayAsk(serving, serving.replays, replayed).ask)
-        steps = IncidentSteps(serving, submitter, tasks, serving.snapshots)
-        orchestrating += [
-            ReplaySelect(serving, serving.replays).select,
-            ReplayAct(serving, serving.replays, replayed).act,
-            steps.pause,
-            steps.snapshot,
-            steps.reconcile,
-            steps.resume,
-        ]
+    activities = _about_effects(serving, submitter, upkeep)
     workers = [
         Worker(
             client,
@@ -143,28 +122,70 @@ def build_workers(
         for queue in queues_of(role, serving.kinds)
     ]
     if role.orchestrate:
-        workers.append(
-            Worker(
-                client,
-                task_queue=task_queue,
-                workflows=[
-                    TaskWorkflow,
-                    StreamWorkflow,
-                    SweepWorkflow,
-                    CensusWorkflow,
-                    ReplayWorkflow,
-                    IncidentWorkflow,
-                    GateWorkflow,
-                ],
-                activities=activities + orchestrating,
-                nexus_service_handlers=[TaskService(task_queue, serving.kinds)],
-                workflow_runner=sandbox(),
-                interceptors=[OneArgument()],
-                # What one worker does not know is for the others of its queue, and not eagerly its own again.
-                disable_eager_activity_execution=True,
-                max_concurrent_local_activities=role.max_concurrent,
-                graceful_shutdown_timeout=DRAIN,
-                identity=poller(serving.identity, serving.kinds),
-            )
-        )
+        activities = [*activities, *_about_tasks(serving, submitter)]
+        workers.append(_orchestrator(client, serving, role, task_queue, activities))
     return workers
+
+
+def _about_effects(
+    serving: Serving, submitter: TaskClient, upkeep: Upkeep | None
+) -> list[Activity]:
+    """What needs the adapter of a kind, and so runs on that kind's queue too."""
+    activities: list[Activity] = [
+        Perform(serving).perform,
+        Reconcile(serving).reconcile,
+        Decide(serving).decide,
+    ]
+    if upkeep is not None:
+        activities.append(TakeCensus(serving, upkeep).census)
+    if serving.replays is not None:
+        activities.append(ReplayAsk(serving, serving.replays, ReplayedTasks(submitter)).ask)
+    return activities
+
+
+def _about_tasks(serving: Serving, submitter: TaskClient) -> list[Activity]:
+    """What runs beside the workflows."""
+    tasks = TemporalTasks(submitter)
+    activities: list[Activity] = [
+        Carry(serving, tasks).carry,
+        Sweep(serving, tasks).sweep,
+        Gates(serving).set_gate,
+    ]
+    if serving.replays is not None:
+        steps = IncidentSteps(serving, submitter, tasks, serving.snapshots)
+        activities += [
+            ReplaySelect(serving, serving.replays).select,
+            ReplayAct(serving, serving.replays, ReplayedTasks(submitter)).act,
+            steps.pause,
+            steps.snapshot,
+            steps.reconcile,
+            steps.resume,
+        ]
+    return activities
+
+
+def _orchestrator(
+    client: Client, serving: Serving, role: Role, task_queue: str, activities: Sequence[Activity]
+) -> Worker:
+    return Worker(
+        client,
+        task_queue=task_queue,
+        workflows=[
+            TaskWorkflow,
+            StreamWorkflow,
+            SweepWorkflow,
+            CensusWorkflow,
+            ReplayWorkflow,
+            IncidentWorkflow,
+            GateWorkflow,
+        ],
+        activities=activities,
+        nexus_service_handlers=[TaskService(task_queue, serving.kinds)],
+        workflow_runner=sandbox(),
+        interceptors=[OneArgument()],
+        # What one worker does not know is for the others of its queue, and not eagerly its own again.
+        disable_eager_activity_execution=True,
+        max_concurrent_local_activities=role.max_concurrent,
+        graceful_shutdown_timeout=DRAIN,
+        identity=poller(serving.identity, serving.kinds),
+    )

@@ -100,8 +100,8 @@ def test_a_server_that_nobody_named_is_named(alone, temporal):
         ).stderr
 
     said = f"Nothing names a Temporal server, so the one at {temporal.address} is used.\n"
-    assert list_tasks() == said
-    assert list_tasks(TEMPORAL_ADDRESS=temporal.address) == ""
+    assert list_tasks().startswith(said)
+    assert "Nothing names" not in list_tasks(TEMPORAL_ADDRESS=temporal.address)
 
 
 @pytest.mark.usefixtures("alone")

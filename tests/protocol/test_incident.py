@@ -104,6 +104,7 @@ async def test_the_five_steps_take_a_partition_through_an_incident_in_their_orde
     assert (await deployment.result("late")).outcome is TaskOutcome.DONE
     assert [deployment.facts(effect) for effect in effects] == [1, 1, 1]
     await waits_for(deployment, incident_id, None)
+    await wait_until(lambda: _all_done(deployment, incident_id), 60)
     assert await operations(deployment).say(incident_id, names.CLOSE, WORD) == "closed"
     handle = deployment.client.temporal.get_workflow_handle(incident_id)
     ended = await asyncio.wait_for(handle.result(), 40)

@@ -214,7 +214,10 @@ async def test_killing_every_worker_in_the_middle_of_a_replay_changes_no_outcome
         workers = [await deployment.worker()]
     tally = await tally_of(deployment, replay_id)
     assert sum(tally.results.values()) == tally.items == 24
-    assert tally.results.get("DONE", 0) + tally.results.get("FOUND", 0) == 24
+    # What a dead worker had in hand may not have come to rest while the replay looked; it goes on by itself.
+    assert set(tally.results) <= {"DONE", "FOUND", "OPEN"}
+    for number in range(24):
+        assert (await deployment.result(f"t-{number}")).outcome is TaskOutcome.DONE
     assert one_fact_each(deployment, effects)
 
 
