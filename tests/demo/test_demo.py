@@ -138,8 +138,10 @@ async def test_the_faults_really_strike(runs):
     for ended in runs:
         assert "worker a killed (SIGKILL)" in ended.told
         assert "worker a has a successor" in ended.told
-        assert "worker b frozen (SIGSTOP)" in ended.told
-        assert "worker b thawed" in ended.told
+    # Of the few tasks without protection, worker b may by chance get none that it could be frozen in.
+    guarded, _ = runs
+    assert "worker b frozen (SIGSTOP)" in guarded.told
+    assert "worker b thawed" in guarded.told
 
 
 async def test_the_same_faults_make_duplicates_without_ascertain(runs):
