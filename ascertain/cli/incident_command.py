@@ -14,7 +14,6 @@ from ascertain.cli import option
 Step = Literal["pause", "snapshot", "reconcile", "replay", "resume"]
 
 Partition = Annotated[str, typer.Argument(metavar="PARTITION", help="The partition.")]
-Why = Annotated[str, typer.Option("--reason", help="Why; kept for ever.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -34,21 +33,12 @@ def register(app: typer.Typer) -> None:
 def open_(  # noqa: PLR0913 - each is one option of the command
     partition: Partition,
     *,
-    reason: Why,
-    canary: Annotated[
-        int, typer.Option(min=1, max=1000, help="Items of the replay's first batch.")
-    ] = 5,
-    batch: Annotated[int, typer.Option(min=1, max=1000, help="Items of each later batch.")] = 50,
-    rate: Annotated[
-        float, typer.Option(min=0.01, max=1000, help="Most items told to go on a second.")
-    ] = 5.0,
-    ask_rate: Annotated[
-        float | None,
-        typer.Option(min=0.01, max=1000, help="Most items asked for a second; else as --rate."),
-    ] = None,
-    stop_share: Annotated[
-        float, typer.Option(min=0, max=1, help="Pause the replay at a larger share of errors.")
-    ] = 0.2,
+    reason: option.Why,
+    canary: option.Canary = 5,
+    batch: option.Batch = 50,
+    rate: option.Rate = 5.0,
+    ask_rate: option.AskRate = None,
+    stop_share: option.StopShare = 0.2,
     operator: option.Operator = None,
     config: option.Config = None,
     as_json: option.Json = False,
@@ -86,7 +76,7 @@ def approve(
         Step | None,
         typer.Option(metavar="STEP", help="Which you mean; else the one that waits."),
     ] = None,
-    reason: Why,
+    reason: option.Why,
     operator: option.Operator = None,
     config: option.Config = None,
     as_json: option.Json = False,
@@ -101,7 +91,7 @@ def approve(
 def close(
     partition: Partition,
     *,
-    reason: Why,
+    reason: option.Why,
     operator: option.Operator = None,
     config: option.Config = None,
     as_json: option.Json = False,

@@ -68,3 +68,15 @@ RequestId = Annotated[
         metavar="ID", help="A repeat with the same id changes nothing; made up if left out."
     ),
 ]
+Why = Annotated[str, typer.Option("--reason", help="Why; kept for ever.")]
+# The pace of a replay.
+Canary = Annotated[int, typer.Option(min=1, max=1000, help="Items of the replay's first batch.")]
+Batch = Annotated[int, typer.Option(min=1, max=1000, help="Items of each later batch.")]
+Rate = Annotated[float, typer.Option(min=0.01, max=1000, help="Most items told to go on a second.")]
+AskRate = Annotated[
+    float | None,
+    typer.Option(min=0.01, max=1000, help="Most items asked for a second; else as --rate."),
+]
+StopShare = Annotated[
+    float, typer.Option(min=0, max=1, help="Pause the replay at a larger share of errors.")
+]

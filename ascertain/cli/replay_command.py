@@ -12,7 +12,20 @@ import typer
 from ascertain.cli import option
 
 Replay = Annotated[str, typer.Argument(metavar="REPLAY", help="The replay's id.")]
-Why = Annotated[str, typer.Option("--reason", help="Why; kept for ever.")]
+
+States = Annotated[
+    list[str] | None,
+    typer.Option(help="QUARANTINED or UNKNOWN; may be given again. Else: QUARANTINED."),
+]
+Patience = Annotated[
+    timedelta,
+    typer.Option(
+        parser=option.length,
+        metavar="TIME",
+        show_default="5m",
+        help="How long a batch may take to come to rest.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -32,41 +45,23 @@ def start(  # noqa: PLR0913 - each is one option of the command
         str | None, typer.Argument(metavar="[REPLAY]", help="Its id; made up if left out.")
     ] = None,
     *,
-    reason: Why,
+    reason: option.Why,
     partition: Annotated[str | None, typer.Option(help="Only of this partition.")] = None,
     kind: Annotated[str | None, typer.Option(help="Only of this kind of effect.")] = None,
     error_class: Annotated[str | None, typer.Option(help="Only with this error class.")] = None,
-    state: Annotated[
-        list[str] | None,
-        typer.Option(help="QUARANTINED or UNKNOWN; may be given again. Else: QUARANTINED."),
-    ] = None,
+    state: States = None,
     task: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Only of this task; may be given again.")
     ] = None,
     effect: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Only this effect; may be given again.")
     ] = None,
-    canary: Annotated[int, typer.Option(min=1, max=1000, help="Items of the first batch.")] = 5,
-    batch: Annotated[int, typer.Option(min=1, max=1000, help="Items of each later batch.")] = 50,
-    rate: Annotated[
-        float, typer.Option(min=0.01, max=1000, help="Most items told to go on a second.")
-    ] = 5.0,
-    ask_rate: Annotated[
-        float | None,
-        typer.Option(min=0.01, max=1000, help="Most items asked for a second; else as --rate."),
-    ] = None,
-    stop_share: Annotated[
-        float, typer.Option(min=0, max=1, help="Pause when a larger share came to an error.")
-    ] = 0.2,
-    patience: Annotated[
-        timedelta,
-        typer.Option(
-            parser=option.length,
-            metavar="TIME",
-            show_default="5m",
-            help="How long a batch may take to come to rest.",
-        ),
-    ] = timedelta(minutes=5),
+    canary: option.Canary = 5,
+    batch: option.Batch = 50,
+    rate: option.Rate = 5.0,
+    ask_rate: option.AskRate = None,
+    stop_share: option.StopShare = 0.2,
+    patience: Patience = timedelta(minutes=5),
     go_on: Annotated[
         bool, typer.Option("--go-on", help="Begin with the canary without waiting for `resume`.")
     ] = False,
@@ -116,7 +111,7 @@ def status(replay: Replay, *, config: option.Config = None, as_json: option.Json
 def pause(
     replay: Replay,
     *,
-    reason: Why,
+    reason: option.Why,
     operator: option.Operator = None,
     config: option.Config = None,
     as_json: option.Json = False,
@@ -128,7 +123,7 @@ def pause(
 def resume(
     replay: Replay,
     *,
-    reason: Why,
+    reason: option.Why,
     operator: option.Operator = None,
     config: option.Config = None,
     as_json: option.Json = False,

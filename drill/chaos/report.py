@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ascertain.census import upper_bound
 from ascertain.contracts.effect import State
 from drill.acceptance import Expectation, faults
-from drill.bound import upper_bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

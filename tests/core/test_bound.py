@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from drill.bound import upper_bound
+from ascertain.census import upper_bound
 
 
 def test_with_nothing_seen_the_bound_is_the_exact_rule_of_three():
