@@ -88,15 +88,16 @@ class Carry:
     def _sorted(self, tasks: Iterable[Task]) -> tuple[list[Item], list[Task]]:
         """What can be done here at once, and what is too much for a chunk."""
         owner = owner_of(self._serving)
-        items: list[Item] = []
+        items: dict[str, Item] = {}
         rest: list[Task] = []
         for task in tasks:
             item = self._item(task, owner)
-            if item is None:
+            # One grant is for one call: an effect that a chunk names twice is claimed here once.
+            if item is None or item.request.effect.effect_id in items:
                 rest.append(task)
             else:
-                items.append(item)
-        return items, rest
+                items[item.request.effect.effect_id] = item
+        return list(items.values()), rest
 
     def _item(self, task: Task, owner: str) -> Item | None:
         step = task.steps[0]

@@ -178,6 +178,16 @@ async def test_a_task_that_was_begun_with_other_steps_is_not_begun_again_by_a_st
     assert facts(deployment, 2) == [0, 1]
 
 
+async def test_a_task_that_a_chunk_names_twice_is_done_once(deployment, stream):
+    await deployment.worker()
+    (task,) = tasks_of(deployment, 1)
+    await carry(stream, [task, task])
+    assert (await stream.close()).tally == Tally(tasks=2, settled=1, handed_over=1)
+    assert (await deployment.result("t0")).outcome is TaskOutcome.DONE
+    assert facts(deployment, 1) == [1]
+    assert deployment.submits(deployment.effect("t0")) == 1
+
+
 async def test_a_paused_stream_begins_no_further_chunk(deployment, stream):
     await deployment.worker()
     await stream.pause()
