@@ -70,10 +70,10 @@ async def test_work_that_kills_its_worker_every_time_is_quarantined_after_its_bu
     plan = deployment.plan(Point.BEFORE_SEND, Strike.EXIT, match="poison", times=None)
     worker = await deployment.worker(plan)
     effect = await deployment.submit("poison", step(kind="toy.asked"))
-    healthy = await deployment.submit("healthy", step(kind="toy.asked"))
     for _ in range(2):
         await worker.process.wait()
         worker = await deployment.worker(plan)
+    healthy = await deployment.submit("healthy", step(kind="toy.asked"))
     row = await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
     assert (row.attempt, row.error_class) == (2, "budget")
     assert (await deployment.result("healthy")).outcome is TaskOutcome.DONE
