@@ -6,7 +6,6 @@ import asyncio
 import logging
 import sys
 import threading
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -26,17 +25,14 @@ from temporalio.common import (
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
 )
-from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.exceptions import (
     ApplicationError,
     CancelledError,
     TerminatedError,
     WorkflowAlreadyStartedError,
 )
-from temporalio.service import RPCError, RPCStatusCode
 
-from ascertain import telemetry
-from ascertain.codec import data_converter
+from ascertain.connection import RPC_TIMEOUT, answered, connect_temporal
 from ascertain.contracts import names
 from ascertain.contracts.command import CommandAnswer
 from ascertain.contracts.continuation import Continuation, Progress
@@ -48,7 +44,6 @@ from ascertain.errors import (
     AscertainError,
     CommandRefused,
     Conflict,
-    InvalidSettings,
     InvalidTask,
     LedgerDown,
     NotFound,
@@ -58,7 +53,7 @@ from ascertain.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Generator, Mapping
+    from collections.abc import AsyncIterator, Collection, Mapping
 
     from pydantic import JsonValue
     from temporalio.client import (
@@ -74,11 +69,6 @@ log = logging.getLogger("ascertain.client")
 
 KIND = SearchAttributeKey.for_keyword(names.TASK_KIND)
 PARTITION = SearchAttributeKey.for_keyword(names.TASK_PARTITION)
-
-# Where a Temporal server is if nothing names one.
-DEFAULT_ADDRESS = "localhost:7233"
-
-RPC_TIMEOUT = timedelta(seconds=10)
 
 _LEAVE_WITHIN_S = 1.0
 _LOOK_EVERY_S = 0.001
@@ -452,66 +442,10 @@ def search_attributes(task: Task) -> TypedSearchAttributes:
     return TypedSearchAttributes(pairs)
 
 
-async def connect_temporal(profile: str | None = None) -> TemporalClient:
-    """Connect as the environment says; traces and pydantic values travel.
-
-    Raises:
-        TemporalDown: Nothing answers at the configured address.
-        InvalidSettings: The address, or Temporal's own configuration, cannot be read.
-    """
-    chosen = connection(profile)
-    chosen.setdefault("target_host", DEFAULT_ADDRESS)
-    try:
-        async with asyncio.timeout(RPC_TIMEOUT.total_seconds()):
-            return await TemporalClient.connect(
-                **chosen,
-                data_converter=data_converter(),
-                interceptors=[telemetry.interceptor()],
-            )
-    except (RuntimeError, TimeoutError) as error:
-        address = chosen.get("target_host")
-        raise TemporalDown(
-            f"no Temporal server answers at {address}: start one with `ascertain dev`, or set "
-            "TEMPORAL_ADDRESS"
-        ) from error
-    except ValueError as error:
-        raise InvalidSettings(f"the connection to Temporal is set wrongly: {error}") from error
-
-
-def connection(profile: str | None = None) -> ClientConnectConfig:
-    """What Temporal's own environment configuration says of the connection.
-
-    Raises:
-        InvalidSettings: It cannot be read.
-    """
-    try:
-        return ClientConfig.load_client_connect_config(profile)
-    except (RuntimeError, ValueError) as error:
-        raise InvalidSettings(f"Temporal's own configuration cannot be read: {error}") from error
-
-
 def _foreign_threads() -> set[int]:
     """Threads that Python did not start and that run Python code right now."""
     frames = sys._current_frames()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # documented
     return frames.keys() - {thread.ident for thread in threading.enumerate()}
-
-
-@contextmanager
-def answered(what: str) -> Generator[None]:
-    """Wrap the server's refusals and silences once.
-
-    Raises:
-        NotFound: The server knows no such workflow, or it is over.
-        TemporalDown: It cannot be reached, or did not answer in time.
-    """
-    try:
-        yield
-    except RPCError as error:
-        if error.status is RPCStatusCode.NOT_FOUND:
-            raise NotFound(f"could not {what}: {error.message}") from error
-        if error.status is RPCStatusCode.INVALID_ARGUMENT:
-            raise InvalidTask(f"could not {what}: {error.message}") from error
-        raise TemporalDown(f"could not {what}: {error.status.name} {error.message}") from error
 
 
 def _refusal(task_id: str, error: WorkflowUpdateFailedError) -> CommandAnswer:

@@ -14,7 +14,7 @@ from temporalio.client import (
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from ascertain.client import RPC_TIMEOUT, answered
+from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.incident import IncidentRequest, IncidentStatus
 from ascertain.contracts.replay import ReplayRequest, ReplayStatus, Said, Say

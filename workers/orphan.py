@@ -8,7 +8,7 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from ascertain.client import RPC_TIMEOUT, answered
+from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts.continuation import Progress
 from ascertain.errors import InvalidTask, NotFound
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ascertain.client import answered
+from ascertain.connection import answered
 from ascertain.errors import InvalidTask, NotFound
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from activities.serving import Serving
 from ascertain import telemetry
-from ascertain.client import connect_temporal
+from ascertain.connection import connect_temporal
 from ascertain.ledger.postgres import open_ledger
 from workers.namespace import ensure_search_attributes
 from workers.registry import build_kinds

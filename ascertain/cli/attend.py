@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ascertain.cli.failure import NotOver
 from ascertain.cli.inspection import program
 from ascertain.cli.listing import STATE
-from ascertain.client import RPC_TIMEOUT, answered
+from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts.effect import State
 from ascertain.errors import AscertainError
 

@@ -23,7 +23,7 @@ from temporalio.service import RPCError
 from ascertain.cli import output, place
 from ascertain.cli.text import plain
 from ascertain.cli.wording import age
-from ascertain.client import RPC_TIMEOUT, answered
+from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.errors import AscertainError, InvalidSettings, SetupError
 from ascertain.ledger.session import place as address

@@ -13,7 +13,7 @@ from ascertain.cli import advice, case_file, output, place, shape, story, wordin
 from ascertain.cli.known import RUNNING, Known, KnownEffect, Run
 from ascertain.cli.listing import KIND, PARTITION
 from ascertain.cli.text import plain
-from ascertain.client import RPC_TIMEOUT, answered
+from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.errors import AscertainError, NotFound, Unavailable
 from ascertain.ports import EffectFilter

@@ -14,7 +14,8 @@ from temporalio.runtime import Runtime, TelemetryConfig
 
 from ascertain import settings as deployment, telemetry
 from ascertain.cli import output, stack as stacks
-from ascertain.client import DEFAULT_ADDRESS, Client, connection
+from ascertain.client import Client
+from ascertain.connection import DEFAULT_ADDRESS, connection
 from ascertain.ledger.delivery import DeliveryBook
 from ascertain.ledger.postgres import PostgresLedger, open_ledger
 from ascertain.settings import Settings

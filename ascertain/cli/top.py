@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ascertain.cli import output, place, wording
 from ascertain.cli.gate_command import EVERY
-from ascertain.client import RPC_TIMEOUT, answered
+from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.effect import UNRESOLVED, State
 from ascertain.errors import AscertainError

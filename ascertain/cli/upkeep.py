@@ -15,7 +15,7 @@ from temporalio.exceptions import FailureError
 
 from ascertain.cli import output, place
 from ascertain.cli.failure import DISAGREES, NotOver
-from ascertain.client import RPC_TIMEOUT, answered
+from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.census import Censuses, CensusOrder, CensusReport
 from ascertain.contracts.sweep import SweepReport, SweepRequest

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from temporalio.common import SearchAttributeKey
 
-from ascertain.client import RPC_TIMEOUT, answered
+from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.effect import TERMINAL, State
 from ascertain.contracts.snapshot import Manifest, SnapshotTask

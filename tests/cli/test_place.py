@@ -80,9 +80,9 @@ def test_a_file_that_names_a_ledger_is_another_deployment_than_the_stack(alone):
 
 # The usual address may be somebody else's on this machine.
 LISTED = """
-from ascertain import client
+from ascertain import connection
 from ascertain.cli import place, program
-client.DEFAULT_ADDRESS = place.DEFAULT_ADDRESS = {address!r}
+connection.DEFAULT_ADDRESS = place.DEFAULT_ADDRESS = {address!r}
 program.run(["list"])
 """
 

@@ -9,7 +9,8 @@ import sys
 from datetime import timedelta
 
 from ascertain import telemetry
-from ascertain.client import Client, connect_temporal
+from ascertain.client import Client
+from ascertain.connection import connect_temporal
 from ascertain.service.queue import Queue
 from starter.relay import Pace, Relay
 

@@ -1,0 +1,80 @@
+"""The connection to Temporal: where it is, and what its silences and refusals mean."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from temporalio.client import Client
+from temporalio.envconfig import ClientConfig, ClientConnectConfig
+from temporalio.service import RPCError, RPCStatusCode
+
+from ascertain import telemetry
+from ascertain.codec import data_converter
+from ascertain.errors import InvalidSettings, InvalidTask, NotFound, TemporalDown
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+# Where a Temporal server is if nothing names one.
+DEFAULT_ADDRESS = "localhost:7233"
+
+RPC_TIMEOUT: Final = timedelta(seconds=10)
+
+
+async def connect_temporal(profile: str | None = None) -> Client:
+    """Connect as the environment says; traces and pydantic values travel.
+
+    Raises:
+        TemporalDown: Nothing answers at the configured address.
+        InvalidSettings: The address, or Temporal's own configuration, cannot be read.
+    """
+    chosen = connection(profile)
+    chosen.setdefault("target_host", DEFAULT_ADDRESS)
+    try:
+        async with asyncio.timeout(RPC_TIMEOUT.total_seconds()):
+            return await Client.connect(
+                **chosen,
+                data_converter=data_converter(),
+                interceptors=[telemetry.interceptor()],
+            )
+    except (RuntimeError, TimeoutError) as error:
+        address = chosen.get("target_host")
+        raise TemporalDown(
+            f"no Temporal server answers at {address}: start one with `ascertain dev`, or set "
+            "TEMPORAL_ADDRESS"
+        ) from error
+    except ValueError as error:
+        raise InvalidSettings(f"the connection to Temporal is set wrongly: {error}") from error
+
+
+def connection(profile: str | None = None) -> ClientConnectConfig:
+    """What Temporal's own environment configuration says of the connection.
+
+    Raises:
+        InvalidSettings: It cannot be read.
+    """
+    try:
+        return ClientConfig.load_client_connect_config(profile)
+    except (RuntimeError, ValueError) as error:
+        raise InvalidSettings(f"Temporal's own configuration cannot be read: {error}") from error
+
+
+@contextmanager
+def answered(what: str) -> Generator[None]:
+    """Wrap the server's refusals and silences once.
+
+    Raises:
+        NotFound: The server knows no such workflow, or it is over.
+        TemporalDown: It cannot be reached, or did not answer in time.
+    """
+    try:
+        yield
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            raise NotFound(f"could not {what}: {error.message}") from error
+        if error.status is RPCStatusCode.INVALID_ARGUMENT:
+            raise InvalidTask(f"could not {what}: {error.message}") from error
+        raise TemporalDown(f"could not {what}: {error.status.name} {error.message}") from error
