@@ -80,10 +80,12 @@ def test_a_file_that_names_a_ledger_is_another_deployment_than_the_stack(alone):
 
 # The usual address may be somebody else's on this machine.
 LISTED = """
-from ascertain import connection
-from ascertain.cli import place, program
+import sys
+from ascertain import cli, connection
+from ascertain.cli import place
 connection.DEFAULT_ADDRESS = place.DEFAULT_ADDRESS = {address!r}
-program.run(["list"])
+sys.argv[1:] = ["list"]
+sys.exit(cli.main())
 """
 
 
