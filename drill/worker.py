@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ascertain import settings
+from ascertain.cli import last_word
 from drill import clock
 from drill.points import dress
 from drill.protection import strip
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
     from activities.serving import Serving
 
 
-def main() -> None:
+def main() -> int:
     """Serve all queues, or those that are named, until stopped; says on standard output when it polls."""
     clock.set_wrong()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     role = Role(tuple(sys.argv[1:]) or None)
     asyncio.run(serve(settings.load(), role, on_ready=_say, dress=_dress))
+    return 0
 
 
 def _dress(serving: Serving) -> Serving:
@@ -36,4 +38,4 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(last_word(main))

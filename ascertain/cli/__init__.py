@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import atexit
 import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class _LastWord:
@@ -20,11 +24,16 @@ class _LastWord:
         os._exit(self.exit_code)
 
 
-def main() -> int:
-    """Run the command line of this process, which ends with the returned exit code."""
-    from ascertain.cli.program import run  # noqa: PLC0415 - importing the package stays free
-
+def last_word(run: Callable[[], int]) -> int:
+    """Run what this process is for, which then ends with the returned exit code and nothing else."""
     last = _LastWord()
     atexit.register(last.say)  # first in, so last to be called
     last.exit_code = run()
     return last.exit_code
+
+
+def main() -> int:
+    """Run the command line of this process, which ends with the returned exit code."""
+    from ascertain.cli.program import run  # noqa: PLC0415 - importing the package stays free
+
+    return last_word(run)
