@@ -78,6 +78,25 @@ async def test_a_key_that_protects_no_more_is_not_used_to_ask(deployments):
     assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
 
 
+async def test_a_pause_that_outlives_the_key_ends_with_a_question_and_no_second_request(
+    deployments,
+):
+    deployment = await deployments()
+    with_kind(deployment, "toy.short", "toy.asked", idempotent_for=3, key_margin=1)
+    deployment.outside.rules.add(Rule(lookup=DOWN))
+    deployment.meet(LOST)
+    await deployment.worker()
+    effect = await deployment.submit("expired", step(kind="toy.short"), partition="keys")
+    await deployment.wait_for_row(effect, lambda row: row.state is State.UNKNOWN)
+    await deployment.gate("keys", paused=True)
+    await deployment.wait_for_row(effect, lambda row: row.now > row.resend_until)
+    deployment.outside.rules.clear()
+    await deployment.gate("keys", paused=False)
+    assert (await deployment.result("expired")).outcome is TaskOutcome.DONE
+    assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
+    assert (await deployment.moves(effect))[-1] == "find"
+
+
 async def test_while_an_outside_cannot_be_asked_nobody_is_failed_sent_again_or_sent_to_review(
     deployments,
 ):
