@@ -14,7 +14,7 @@ _PAUSE_SECONDS = 0.02
 
 async def wait_until(
     condition: Callable[[], T | Awaitable[T | None] | None],
-    within_s: float = 20,
+    within_s: float = 60,
     *,
     what: str = "the condition",
 ) -> T:

@@ -203,7 +203,7 @@ class Books:
         *,
         key: str | None = None,
         reference: str | None = None,
-        within_s: float = 10,
+        within_s: float = 40,
     ) -> None:
         """Wait until there are ``count`` entries of a key, of a reference, or in all.
 

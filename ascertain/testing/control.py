@@ -76,7 +76,7 @@ class OutsideControl:
         *,
         key: str | None = None,
         reference: str | None = None,
-        within_s: float = 10,
+        within_s: float = 40,
     ) -> None:
         """Wait until there are ``count`` submits, facts or lookups of a key, a reference, or in all.
 

@@ -95,7 +95,7 @@ class ControlApi:
                 int(query.get("count", "1")),
                 key=query.get("key"),
                 reference=query.get("reference"),
-                within_s=float(query.get("within_s", "10")),
+                within_s=float(query.get("within_s", "40")),
             )
         except TimeoutError as late:
             return web.Response(status=408, text=str(late))

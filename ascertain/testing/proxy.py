@@ -157,7 +157,7 @@ class FaultProxy:
         if self._server is None:
             await self._listen()
 
-    async def wait_injected(self, kind: str, count: int = 1, *, within_s: float = 10) -> None:
+    async def wait_injected(self, kind: str, count: int = 1, *, within_s: float = 40) -> None:
         """Wait until so many faults of a kind were done.
 
         Raises:

@@ -34,7 +34,7 @@ DEPLOYMENT: Final = EXAMPLES / "demo.toml"
 _ADDRESS: Final = "http://127.0.0.1:8420"
 # A killed worker's inline work is handed out again after this, instead of the server's 10 s.
 _TASK_TIMEOUT: Final = timedelta(seconds=3)
-_LATE_WRITE_WITHIN: Final = timedelta(seconds=20)
+_LATE_WRITE_WITHIN: Final = timedelta(seconds=60)
 _MOST_EFFECTS: Final = 100_000
 _ASKED: Final = frozenset(
     {Move.FIND, Move.FIND_REFUSED, Move.FIND_PENDING, Move.FIND_ABSENT, Move.RESEND}

@@ -59,7 +59,7 @@ class Cli:
     ) -> Answer:
         process = await self.start(*arguments, **environment)
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 out, err = await process.communicate(stdin)
         finally:
             if process.returncode is None:
@@ -145,7 +145,7 @@ async def deployed(postgres, template, temporal, temporal_client):
         client = Client(temporal_client, task_queue="cli")
         worker = await cli.start("worker", "--log-level", "warning")
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 ready = (await worker.stdout.readline()).decode()
             assert ready.startswith("ready: "), (ready, await worker.stderr.read())
             yield Deployed(cli, client, ledger, outside, folder)

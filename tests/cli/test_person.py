@@ -118,7 +118,7 @@ class Asked:
             env=self._deployed.cli.environment,
         )
         os.close(theirs)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             self.shown = (await self._process.stderr.readuntil(b"[y/N]")).decode()
         return self
 

@@ -21,7 +21,7 @@ KEYS = [
     *("tasks", "facts", "duplicates", "lost", "refused", "reconciled", "fenced", "quarantined"),
     *("seconds", "ok"),
 ]
-WITHIN_S = 110
+WITHIN_S = 220
 
 
 def working_in(directory: Path) -> set[int]:

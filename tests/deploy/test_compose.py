@@ -19,7 +19,7 @@ from ascertain.settings import FILE_VARIABLE
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.temporal.yml"
-WITHIN_S = 60
+WITHIN_S = 120
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-WITHIN_S = 110
+WITHIN_S = 220
 
 
 @dataclass

@@ -106,7 +106,7 @@ async def test_a_server_killed_amid_many_claims_forgets_none_that_it_granted(
             await granted(opened, name)
             acknowledged.append(name)
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         workers = [asyncio.create_task(claim_on(worker)) for worker in range(4)]
         await wait_until(lambda: len(acknowledged) > 200)
         await server.kill()

@@ -46,7 +46,7 @@ LOST_SETTLE = """
         receipt = null, external_id = null, happened_at = null
     where effect_id = $1
 """
-SETTLED = timedelta(seconds=60)
+SETTLED = timedelta(seconds=100)
 
 
 class WorkerProcess:
@@ -196,7 +196,7 @@ class Deployment:
         return list(await self.ledger.effects(EffectFilter(limit=1000)))
 
     async def wait_for_row(
-        self, effect: str, fits: Callable[[EffectRow], bool], within_s: float = 40
+        self, effect: str, fits: Callable[[EffectRow], bool], within_s: float = 80
     ) -> EffectRow:
         async def found() -> EffectRow | None:
             case = await self.ledger.inspect(effect)

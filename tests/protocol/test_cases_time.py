@@ -36,7 +36,7 @@ def with_kind(deployment, name, like, *, options=(), **semantics):
 
 
 async def lookups(deployment, effect, count):
-    await deployment.outside.books.wait_for("lookup", count, reference=effect, within_s=40)
+    await deployment.outside.books.wait_for("lookup", count, reference=effect, within_s=80)
 
 
 async def test_an_empty_lookup_before_the_lag_is_over_proves_nothing(deployments):

@@ -267,7 +267,7 @@ async def test_a_second_attempt_that_meets_our_own_first_one_is_looked_up_and_se
     effect = await deployment.submit("again", step(kind="toy.asked"))
     await doomed.process.wait()
     await deployment.worker()
-    await deployment.outside.books.wait_for("submit", key=effect, count=2, within_s=40)
+    await deployment.outside.books.wait_for("submit", key=effect, count=2, within_s=80)
     deployment.outside.rules.clear()
     assert (await deployment.result("again")).outcome is TaskOutcome.DONE
     assert (deployment.submits(effect), deployment.facts(effect)) == (2, 1)
