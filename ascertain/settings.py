@@ -53,12 +53,15 @@ class KindSettings(StrictValue):
         options: The adapter's own; a value ``secret:NAME`` names a secret.
         semantics: Only what differs from the adapter's own declaration.
         policy: What this deployment chooses for the kind.
+        measured: The file that `ascertain conform --write` made, relative to where workers were started.
+            What was seen to be broken of the semantics is taken off; nothing is added.
     """
 
     adapter: str
     options: JsonObject = Field(default_factory=dict)
     semantics: dict[str, JsonValue] = Field(default_factory=dict)
     policy: Policy = Policy()
+    measured: str | None = None
 
 
 class LedgerSettings(StrictValue):

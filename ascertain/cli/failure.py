@@ -21,7 +21,7 @@ PIPE_CLOSED: Final = 141
 EXIT_CODES: Final = {
     0: "It worked. For `result` and `--wait`: the task is `DONE`, every step exists outside.",
     UNEXPECTED: "An error that nobody foresaw; `--debug` shows where it comes from. "
-    "For `demo`, `drill` and `explore`: what should have held did not.",
+    "For `conform`, `demo`, `drill` and `explore`: what should have held did not.",
     USAGE: "The command line or the task is wrong. Nothing of it was stored.",
     3: "The same id was used before with other content; the first content stands.",
     4: "A person's command was not applied; the message says what stands in its way.",

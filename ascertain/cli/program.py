@@ -17,6 +17,7 @@ from typing import Annotated, Final
 import typer
 
 from ascertain.cli import (
+    conform_command,
     failure,
     gate_command,
     incident_command,
@@ -52,6 +53,7 @@ def build() -> typer.Typer:
         upkeep_command,
         replay_command,
         incident_command,
+        conform_command,
         setup_command,
     ):
         commands.register(app)

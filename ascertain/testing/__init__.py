@@ -1,4 +1,4 @@
-"""For adapter authors: a toy outside world that keeps books, and a proxy that breaks connections.
+"""For adapter authors: the conformance kit, a toy outside world, a proxy that breaks connections.
 
-Import what you need from the modules; they need the ``testing`` extra.
+Import what you need from the modules.
 """

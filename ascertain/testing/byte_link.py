@@ -8,6 +8,7 @@ from typing import assert_never
 
 from typing_extensions import override
 
+from ascertain.testing.connection import end
 from ascertain.testing.fault import (
     BlackHole,
     CutReply,
@@ -19,6 +20,7 @@ from ascertain.testing.fault import (
     OnReply,
     Pass,
     ReplyFault,
+    Substitute,
 )
 from ascertain.testing.link import CHUNK_BYTES, Faults, Link, Stream
 
@@ -40,13 +42,19 @@ class ByteLink(Link):
     async def run(self) -> None:
         """Pump both ways until both are done."""
         try:
-            target = await self._faults.connect()
-            self._target = target
+            self._target = target = await self._faults.connect()
+        except OSError:
+            self.cut()
+            return
+        try:
             async with asyncio.TaskGroup() as pumps:
                 pumps.create_task(self._pump_requests(target))
                 pumps.create_task(self._pump_replies(target))
         except* OSError:
             self.cut()
+        # Nobody reads or writes any more; a connection that only fell silent is open yet.
+        end(target.writer.transport, "close")
+        end(self._client.writer.transport, "close")
 
     async def _pump_requests(self, target: Stream) -> None:
         while chunk := await self._client.reader.read(CHUNK_BYTES):
@@ -54,6 +62,11 @@ class ByteLink(Link):
             if isinstance(fault, DropRequest):
                 await self._faults.count(fault)
                 await self._finish(fault.how)
+                return
+            if isinstance(fault, Substitute) and not fault.forwarded:
+                await self._faults.count(fault)
+                await self._send(fault.reply)
+                await self._finish("close")
                 return
             if isinstance(fault, BlackHole):
                 await self._faults.count(fault)
@@ -105,6 +118,11 @@ class ByteLink(Link):
                 if how != "silence":
                     await self._finish(how)
                 return self._muted
+            case Substitute(reply=reply):
+                await self._faults.count(fault)
+                await self._send(reply)
+                await self._finish("close")
+                return False
             case CutReply() | HalfClose():
                 return await self._send_start(chunk, fault)
             case _:

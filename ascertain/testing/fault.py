@@ -69,7 +69,21 @@ class Delay:
     reply_s: float = 0
 
 
-ReplyFault = Pass | DropReply | CutReply | HalfClose | Delay
+@dataclass(frozen=True, slots=True)
+class Substitute:
+    """Another reply in the place of the outside's, and the end of the connection behind it.
+
+    Attributes:
+        reply: The bytes that go back.
+        forwarded: Whether the outside got the request, and did what it does.
+    """
+
+    kind: ClassVar = "substitute"
+    reply: bytes
+    forwarded: bool = True
+
+
+ReplyFault = Pass | DropReply | CutReply | HalfClose | Delay | Substitute
 
 
 @dataclass(frozen=True, slots=True)

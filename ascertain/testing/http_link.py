@@ -19,6 +19,7 @@ from ascertain.testing.fault import (
     OnReply,
     Pass,
     ReplyFault,
+    Substitute,
 )
 from ascertain.testing.http_message import ReplyReader, Request, read_request
 from ascertain.testing.link import Link
@@ -50,6 +51,10 @@ class HttpLink(Link):
         if isinstance(fault, DropRequest | BlackHole):
             await self._faults.count(fault)
             await self._finish("silence" if isinstance(fault, BlackHole) else fault.how)
+            return False
+        if isinstance(fault, Substitute) and not fault.forwarded:
+            await self._faults.count(fault)
+            await self._say_instead(fault)
             return False
         if isinstance(fault, Delay):
             await asyncio.sleep(fault.request_s)
@@ -109,6 +114,13 @@ class HttpLink(Link):
                 self._client.writer.write_eof()
                 await self._finish("silence")
                 return False
+            case Substitute():
+                await self._say_instead(fault)
+                return False
             case _:
                 assert_never(fault)
         return True
+
+    async def _say_instead(self, fault: Substitute) -> None:
+        await self._send(fault.reply)
+        await self._finish("close")

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable
 from types import TracebackType
 from typing import Literal, Self, assert_never
 
@@ -48,6 +49,7 @@ class FaultProxy:
     Args:
         port: 0 takes a free one.
         seed: Of the dice for rules with a probability: the same seed, the same faults.
+        on_request: Called with the bytes of each request, or of each piece of one, before any fault.
 
     Attributes:
         injected: What was really done, by the kind of fault.
@@ -61,11 +63,13 @@ class FaultProxy:
         protocol: Protocol = "http",
         port: int = 0,
         seed: int = 0,
+        on_request: Callable[[bytes], None] | None = None,
     ) -> None:
         self._target = (target_host, target_port)
         self._protocol: Protocol = protocol
         self._port = port
         self._dice = random.Random(seed)  # noqa: S311 - repeatable faults, nothing secret
+        self._on_request = on_request
         self._server: asyncio.Server | None = None
         self._links: dict[asyncio.Task[None], Link] = {}
         self._rules: list[FaultRule] = []
@@ -177,6 +181,8 @@ class FaultProxy:
 
     def pick(self, request: bytes) -> Fault:
         """The fault of this request; uses up its rule."""
+        if self._on_request is not None:
+            self._on_request(request)
         if not isinstance(self._standing, Pass):
             return self._standing
         for rule in self._rules:

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import tempfile
 import tomllib
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,6 @@ import pytest
 import typer
 
 from ascertain.cli.program import build
-from ascertain.contracts.effect import Effect
-from ascertain.contracts.finding import Absent, Found
-from ascertain.ports import Call
 from ascertain.settings import Settings
 from tests.docs.blocks import PAGES, ROOT, Block, blocks
 from tests.docs.reader import Reader
@@ -38,6 +34,7 @@ ELSEWHERE = {
     "README.md": "test_readme.py",
     "README.zh-CN.md": "test_readme.py",
     "CONTRIBUTING.md": "test_pages.py",
+    "docs/how-to/adapter.md": "../conform/test_tutorial.py",
     "docs/how-to/deploy.md": "../deploy/test_compose.py",
     "docs/how-to/drill.md": "../drill",
     "docs/how-to/import.md": "../cli/test_import.py",
@@ -163,37 +160,6 @@ def _is_deployment(block: Block) -> None:
     for kind in found["kinds"].values():
         kind.setdefault("adapter", "http")  # an excerpt
     Settings.model_validate(found)
-
-
-async def test_the_adapter_of_the_page_does_and_finds_its_effect(tmp_path):
-    (page,) = (b for b in blocks(ROOT / "docs/how-to/adapter.md") if b.language == "python")
-    module: dict[str, Any] = {}
-    exec(page.text, module)  # noqa: S102 - a page of ours
-    adapter = module["create"]("file.put", {"folder": str(tmp_path)}, None)
-    effect = Effect(
-        effect_id="ef1-1",
-        task_id="t",
-        step="put",
-        kind="file.put",
-        partition="p",
-        input={"text": "hello"},
-    )
-    call = Call(effect, adapter.prepare(effect), 1)
-    within = timedelta(seconds=1)
-    assert isinstance(await adapter.lookup(call, within=within), Absent)
-    checked: list[datetime] = []
-
-    class Permit:
-        def check(self) -> None:
-            checked.append(datetime.now(UTC))
-
-    settled = await adapter.perform(call, Permit())
-    assert len(checked) == 1
-    found = await adapter.lookup(call, within=within)
-    assert isinstance(found, Found)
-    assert found.receipt == settled.receipt
-    with pytest.raises(FileExistsError):
-        await adapter.perform(call, Permit())
 
 
 def test_the_site_builds_without_a_fault_and_loads_nothing_from_elsewhere(tmp_path):

@@ -21,6 +21,7 @@ from ascertain.testing.fault import (
     OnReply,
     Pass,
     ReplyFault,
+    Substitute,
 )
 from ascertain.testing.knob import Answer, Drop, Knobs, Silence, SubmitKnobs
 from ascertain.testing.outside import Outside
@@ -360,3 +361,26 @@ async def test_commands_hold_for_everything_until_healed(
 
     assert await pay(client) == 201
     assert len(outside.books.facts) == 2
+
+
+@pytest.mark.parametrize("forwarded", [True, False])
+async def test_another_reply_can_stand_in_the_place_of_the_outsides(
+    outside: Outside, proxy: FaultProxy, client: httpx.AsyncClient, forwarded: bool
+) -> None:
+    reply = b"HTTP/1.1 504 Late\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    proxy.inject(Substitute(reply, forwarded=forwarded), match=rb"POST", times=1)
+    assert await pay(client) == 504
+    assert len(outside.books.facts) == int(forwarded)
+    assert await pay(client, "k-2", "inv-2") == 201
+    assert proxy.injected["substitute"] == 1
+
+
+async def test_every_request_is_shown_before_its_fault(outside: Outside) -> None:
+    seen: list[bytes] = []
+    async with FaultProxy("127.0.0.1", outside.port, on_request=seen.append) as proxy:
+        proxy.inject(DropRequest("reset"), times=1)
+        async with httpx.AsyncClient(base_url=proxy.url) as client:
+            with pytest.raises(httpx.TransportError):
+                await client.get("/facts")
+            await client.get("/facts")
+    assert [request.split(b"\r\n")[0] for request in seen] == [b"GET /facts HTTP/1.1"] * 2

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from datetime import timedelta
 
 import pytest
 
@@ -28,3 +30,42 @@ def test_a_package_that_an_adapter_needs_and_that_is_missing_is_named_with_the_w
 def test_an_unknown_adapter_is_told_with_those_that_there_are():
     with pytest.raises(InvalidSettings, match=r"no adapter is named fax; there are: .*smtp"):
         build_kinds(settings("fax"), GivenSecrets())
+
+
+def measured(tmp_path, **changes):
+    """A deployment whose kind names what was measured of it."""
+    file = tmp_path / "measured.json"
+    seen = {"kind": "k", "adapter": "compute", "measured_at": "2026-01-02T00:00:00Z", **changes}
+    file.write_text(json.dumps(seen))
+    chosen = {"adapter": "compute", "options": {"function": "math:sqrt"}, "measured": str(file)}
+    return Settings.model_validate(
+        {"kinds": {"k": {**chosen, "semantics": {"idempotent_for": 3600, "lookup": "key"}}}}
+    )
+
+
+def test_a_measured_contract_takes_off_what_was_declared_too_much_and_says_so(tmp_path, caplog):
+    seen = measured(tmp_path, failed=["key", "lookup_lag"], key_honoured=False, lag=7)
+    semantics = build_kinds(seen, GivenSecrets())["k"].semantics
+    assert (semantics.idempotent_for, semantics.lookup) == (None, "key")
+    assert semantics.lag == timedelta(seconds=7)
+    assert "kind k declares more than was measured: limited idempotent_for, lag" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"failed": ["key", "one_request"]}, "failed one_request: mend it"),
+        ({"adapter": "other:create"}, "was measured of other:create, not of compute"),
+        ({"measured_at": None}, "is no measured contract: measured_at"),
+    ],
+)
+def test_a_measured_contract_that_cannot_count_is_refused(tmp_path, changes, why):
+    with pytest.raises(InvalidSettings, match=why):
+        build_kinds(measured(tmp_path, **changes), GivenSecrets())
+
+
+def test_a_measured_contract_that_is_missing_is_named(tmp_path):
+    settings = measured(tmp_path)
+    (tmp_path / "measured.json").unlink()
+    with pytest.raises(InvalidSettings, match=r"measured\.json cannot be read: No such file"):
+        build_kinds(settings, GivenSecrets())
