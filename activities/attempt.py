@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
+from activities.calling import called, doubt, unsent
 from activities.permit import HeldPermit, steady
 from ascertain.contracts import directive, outcome
 from ascertain.contracts.claim import Moved, Stale, Taken
-from ascertain.contracts.effect import Evidence
-from ascertain.errors import LedgerDown, PermitLost
+from ascertain.errors import LedgerDown
 from ascertain.policy import directive_for, retry_wait, says_of_effect
 from ascertain.ports import Call
 
@@ -34,13 +34,6 @@ LEDGER_WITHIN = timedelta(seconds=6)
 LEDGER_TRY = timedelta(seconds=3)
 LEDGER_WAITS = (0.05, 0.1, 0.2, 0.4, 0.8)
 LEDGER_PAUSE = timedelta(seconds=1)
-OUTCOMES = (
-    outcome.Settled,
-    outcome.Accepted,
-    outcome.Refused,
-    outcome.NotDone,
-    outcome.Unknown,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +62,7 @@ class Attempt:
         return await self._call_and_record()
 
     async def _call_and_record(self) -> Directive:
-        permit = self._permit()
+        permit = self.permit()
         try:
             came_to = await self._call(permit)
         except asyncio.CancelledError:
@@ -79,9 +72,10 @@ class Attempt:
 
     async def call(self) -> Outcome:
         """Make the one call and say what came of it; whatever is not told is doubt."""
-        return await self._call(self._permit())
+        return await self._call(self.permit())
 
-    def _permit(self) -> HeldPermit:
+    def permit(self) -> HeldPermit:
+        """The permit of its one call."""
         return HeldPermit(
             self.ledger,
             self.granted.lease,
@@ -91,24 +85,16 @@ class Attempt:
         )
 
     async def _call(self, permit: HeldPermit) -> Outcome:
+        async def send() -> tuple[Outcome]:
+            return (await self.adapter.perform(self.outside_call(), permit),)
+
+        (came_to,) = await called(send, [permit], self.kind)
+        return came_to
+
+    def outside_call(self) -> Call:
+        """What the adapter is given: the bytes that were frozen, whatever would be prepared today."""
         row = self.granted.row
-        call = Call(self.effect, row.frozen, row.attempt, row.job_id)
-        limit = self.kind.semantics.max_duration.total_seconds()
-        try:
-            async with asyncio.timeout(limit):
-                return _classified(await self.adapter.perform(call, permit))
-        except PermitLost as error:
-            return _unclassified(error) if permit.used else _unsent("permit_lost", str(error))
-        except TimeoutError:
-            if not permit.used:
-                return _unsent("never_left", f"its call had not left within {limit:g} s")
-            return _doubt("answer_lost", f"no answer within {limit:g} s")
-        except BaseException as error:
-            if is_told_to_stop(error):
-                raise
-            return _unclassified(error)  # whatever an adapter does not classify is doubt
-        finally:
-            permit.spend()
+        return Call(self.effect, row.frozen, row.attempt, row.job_id)
 
     async def record(self, came_to: Outcome) -> Directive:
         """Write down what came of the call, and give the next step."""
@@ -118,8 +104,8 @@ class Attempt:
         try:
             written = await persist(lambda: self.ledger.record(lease, came_to, retry_in=retry_in))
             if isinstance(written, Taken):
-                doubt = _doubt("fact_taken", f"{written.external_id} proves {written.effect_id}")
-                written = await persist(lambda: self.ledger.record(lease, doubt))
+                taken = doubt("fact_taken", f"{written.external_id} proves {written.effect_id}")
+                written = await persist(lambda: self.ledger.record(lease, taken))
         except LedgerDown as error:
             return directive.ReconcileIn(
                 delay=LEDGER_PAUSE,
@@ -199,39 +185,7 @@ def _retry_in(came_to: Outcome, granted: Granted, kind: Kind) -> timedelta | Non
     return max(retry_wait(granted.row, kind), came_to.retry_after or timedelta(0))
 
 
-def _unsent(rule: str, why: str) -> Outcome:
-    """Its permit was never used and is spent, so nothing was sent and nothing will be."""
-    evidence = Evidence(source="phase", rule=rule, detail=why)
-    return outcome.NotDone(error_class=rule, evidence=evidence)
-
-
-def is_told_to_stop(error: BaseException) -> bool:
-    """Whether it is for us: a cancellation, or the end of the loop, and not an adapter's own invention."""
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
-    return isinstance(error, GeneratorExit)
-
-
-def _classified(answer: object) -> Outcome:
-    if isinstance(answer, OUTCOMES):
-        return answer
-    what = f"{type(answer).__module__}.{type(answer).__qualname__}"
-    return _doubt("unclassified", f"the adapter gave {what}, which is no outcome")
-
-
-def _unclassified(error: BaseException) -> Outcome:
-    """The error's text may hold anything, a secret too: only its type is kept."""
-    what = f"{type(error).__module__}.{type(error).__qualname__}"
-    return _doubt("unclassified", f"the adapter raised {what}, which says nothing of the outside")
-
-
 def _interrupted(permit: HeldPermit) -> Outcome:
     if not permit.used:
-        return _unsent("never_left", "the attempt was cancelled before its call left")
-    return _doubt("interrupted", "the attempt was cancelled while it may have been outside")
-
-
-def _doubt(error_class: str, detail: str) -> Outcome:
-    evidence = Evidence(source="rule", rule=error_class, detail=detail)
-    return outcome.Unknown(error_class=error_class, evidence=evidence)
+        return unsent("never_left", "the attempt was cancelled before its call left")
+    return doubt("interrupted", "the attempt was cancelled while it may have been outside")

@@ -15,6 +15,7 @@ from temporalio import activity
 from activities.attempt import Attempt, persist, to_its_end
 from activities.dispatch import keepable, owner_of, request_for
 from activities.permit import steady
+from activities.together import call_all
 from ascertain import keys
 from ascertain.contracts import claim, directive, names, outcome
 from ascertain.contracts.effect import State
@@ -123,7 +124,7 @@ class Carry:
     ) -> tuple[Tally, list[Task]]:
         """Call for each, record together what is closed, and give back the tasks that are not."""
         attempts = [self._attempt(item, answer, asked_at) for item, answer in granted]
-        endings = await asyncio.gather(*(attempt.call() for attempt in attempts))
+        endings = await call_all(attempts)
         ended = list(zip(attempts, endings, strict=True))
         written = await self._record_closed(ended)
         states = await asyncio.gather(*(_state(*end, written) for end in ended))

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from activities.attempt import is_told_to_stop
+from activities.calling import is_told_to_stop
 from ascertain.contracts import directive, outcome
 from ascertain.ports import Call
 

@@ -6,7 +6,7 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from activities.attempt import is_told_to_stop
+from activities.calling import is_told_to_stop
 from ascertain.contracts import finding
 from ascertain.errors import LookupDown
 

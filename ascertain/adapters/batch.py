@@ -6,16 +6,18 @@ item, by the same table as if it had been sent alone; what is not mentioned, or 
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import pydantic_core
-from pydantic import JsonValue
+from pydantic import Field, JsonValue, field_validator
 
 from ascertain.adapters import judgement, saying
 from ascertain.adapters.place import Place
 from ascertain.adapters.sending import Phase
+from ascertain.adapters.template import Template
 from ascertain.contracts.value import StrictValue
 
 if TYPE_CHECKING:
@@ -33,17 +35,37 @@ _STATUSES: Final = frozenset(range(100, 600)) - {207}
 
 
 class BatchForm(StrictValue):
-    """Where an answer tells of each effect.
+    """How many effects are sent in one request, and where its answer tells of each.
 
     Attributes:
+        url: Where to, below ``base_url`` or absolute. It carries the bodies that were frozen for each.
+        body: The field of the request's JSON that holds the list of them; None: the JSON is the list.
+        most: The most effects of one request.
         items: The list.
         effect_id: In each item, whose it is.
         status: In each item, its own status; None: that of the whole answer, if that is not 207.
     """
 
+    url: Template
+    body: str | None = None
+    most: Annotated[int, Field(ge=2, le=1000)] = 50
     items: Place
     effect_id: Place
     status: Place | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _no_secret(cls, url: Template) -> Template:
+        if any("secret:" in part for part in url.parts if isinstance(part, str)):
+            raise ValueError(
+                "secret:NAME stands in headers only: nothing else is kept out of the ledger"
+            )
+        return url
+
+    def request_body(self, bodies: Sequence[str]) -> str:
+        """The body of one request for all of them, each as it was frozen, byte for byte."""
+        together = f"[{','.join(bodies)}]"
+        return together if self.body is None else f"{{{json.dumps(self.body)}:{together}}}"
 
 
 def judge_many(

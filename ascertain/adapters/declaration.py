@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 from pydantic import Field, ValidationError, model_validator
 
 from ascertain.adapters.answer_form import AcceptedForm, AnswerRule, ProofForm
+from ascertain.adapters.batch import BatchForm
 from ascertain.adapters.frozen import HeaderForm
 from ascertain.adapters.place import Place
 from ascertain.adapters.question_form import LookupForm, QuestionForm
-from ascertain.adapters.request_form import HeaderName, RequestForm, WriteForm
-from ascertain.adapters.template import ABOUT_EFFECT
+from ascertain.adapters.request_form import HeaderName, WriteForm
+from ascertain.adapters.template import ABOUT_EFFECT, Template
 from ascertain.adapters.throttle import Throttle
 from ascertain.adapters.wire import WireSettings
 from ascertain.contracts.value import StrictValue
@@ -56,6 +57,7 @@ class Declaration(StrictValue):
         reason: Where an answer says why; the first that is there.
         census: Lists everything of this kind, whosever it is; a ``match`` says where an item carries
             ``{effect_id}``.
+        batch: Many effects of a stream in one request; each keeps its own id, state and lookup.
         job: Asked instead of ``lookup`` while the outside's own id of accepted work is known.
         timeout: Budget of the one request; ``max_duration`` follows from it.
     """
@@ -70,6 +72,7 @@ class Declaration(StrictValue):
     lookup: LookupForm | None = None
     census: QuestionForm | None = None
     job: QuestionForm | None = None
+    batch: BatchForm | None = None
     timeout: timedelta = timedelta(seconds=4.5)
     throttle: Throttle = Throttle()
     wire: WireForm = WireForm()
@@ -79,7 +82,7 @@ class Declaration(StrictValue):
         forms = {"request": self.request, "lookup": self.lookup, "job": self.job}
         for name, form in {**forms, "census": self.census}.items():
             if form is not None:
-                self._check_address(name, form)
+                self._check_address(name, form.url)
         if self.job is not None and self.lookup is None:
             raise ValueError(
                 "job: needs a lookup, because a lost answer leaves no job id to ask for"
@@ -91,14 +94,30 @@ class Declaration(StrictValue):
             raise ValueError("lookup: {job_id} is known to job only")
         if self.census is not None:
             _check_census(self.census)
+        if self.batch is not None:
+            self._check_batch(self.batch)
         return self
 
-    def _check_address(self, name: str, form: RequestForm) -> None:
-        first = form.url.parts[0]
+    def _check_batch(self, batch: BatchForm) -> None:
+        self._check_address("batch", batch.url)
+        headers = (template for form in self.headers.values() for template in form.templates)
+        if batch.url.references or any(template.references for template in headers):
+            raise ValueError(
+                "batch: address and headers are those of many effects, and refer to none"
+            )
+        if self.request.body_json is None:
+            raise ValueError("batch: the request must have json, which is what a batch is made of")
+        if self.request.idempotency_header is not None:
+            raise ValueError(
+                "batch: one header cannot carry the keys of many; put {effect_id} into the request's json"
+            )
+
+    def _check_address(self, name: str, url: Template) -> None:
+        first = url.parts[0]
         start = first if isinstance(first, str) else ""
         whole = self.base_url.rstrip("/") + start if start.startswith("/") else start
         origin = _ORIGIN.fullmatch(whole)
-        if origin is None or (origin["rest"] is None and form.url.references):
+        if origin is None or (origin["rest"] is None and url.references):
             raise ValueError(
                 f"{name}.url: must begin with http(s)://host, without credentials and without a reference "
                 "in the host, or with / below base_url"
@@ -106,9 +125,9 @@ class Declaration(StrictValue):
         if "#" in whole:
             raise ValueError(f"{name}.url: a fragment is never sent")
 
-    def address(self, form: RequestForm, scope: Mapping[str, JsonValue]) -> str:
+    def address(self, template: Template, scope: Mapping[str, JsonValue]) -> str:
         """The absolute address of a request, without ``params``."""
-        url = form.url.text(scope, in_address=True)
+        url = template.text(scope, in_address=True)
         return self.base_url.rstrip("/") + url if url.startswith("/") else url
 
     def needs_time(self) -> bool:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlencode
 
-import httpx
-
-from ascertain.adapters import judgement
-from ascertain.adapters.frozen import FrozenRequest, HeaderPiece
+from ascertain.adapters import batch as batches, judgement
+from ascertain.adapters.frozen import FrozenRequest
 from ascertain.adapters.question import Question
 from ascertain.adapters.reading import DeclaredReading
+from ascertain.adapters.rendering import Rendering
 from ascertain.adapters.sending import Sending
 from ascertain.adapters.template import MissingValueError, scope_of
 from ascertain.adapters.wire import Wire
@@ -24,16 +21,14 @@ from ascertain.contracts.finding import Absent, Unknowable
 from ascertain.contracts.outcome import NotDone
 from ascertain.contracts.semantics import Semantics
 from ascertain.errors import InvalidTask, LookupDown, MissingSecret, Unlisted
-from ascertain.keys import canonical
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from pydantic import JsonValue
 
     from ascertain.adapters.declaration import Declaration
     from ascertain.adapters.question_form import QuestionForm
-    from ascertain.adapters.request_form import RequestForm
     from ascertain.contracts.effect import Effect
     from ascertain.contracts.finding import Finding
     from ascertain.contracts.outcome import Outcome
@@ -77,6 +72,7 @@ class DeclaredAdapter:
         self._secrets = secrets
         self._semantics = semantics or semantics_of(declaration)
         self._read_input = read_input
+        self._rendering = Rendering(declaration)
         self._wire = Wire(declaration.wire.settings())
 
     @property
@@ -90,22 +86,11 @@ class DeclaredAdapter:
         Raises:
             InvalidTask: The input is wrong for this kind, or the request is too large.
         """
-        form, scope = self._declaration.request, self._scope(effect)
         try:
-            body, content_type = _body(form, scope)
-            headers = self._headers(form, scope, content_type)
-            if form.idempotency_header is not None:
-                headers[form.idempotency_header.lower()] = (HeaderPiece(text=effect.effect_id),)
-            url = self._url(form, scope, {})
+            request = self._rendering.write(effect.effect_id, self._scope(effect))
         except MissingValueError as error:
             raise InvalidTask(f"{effect.effect_id}: {error}") from error
-        return FrozenRequest(
-            method=form.method,
-            url=url,
-            headers=tuple(headers.items()),
-            body=body,
-            prepared_at=int(time.time()) if self._declaration.needs_time() else None,
-        ).to_bytes()
+        return request.to_bytes()
 
     async def perform(self, call: Call, permit: Permit) -> Outcome:
         """Send the frozen request once and judge its answer.
@@ -118,8 +103,7 @@ class DeclaredAdapter:
             request = found.frozen.with_secrets(self._secrets)
             secrets = found.frozen.revealed(self._secrets)
         except (InvalidTask, MissingSecret) as error:
-            unsent = Evidence(source="phase", rule="never_left", detail=str(error))
-            return NotDone(error_class=error.code, evidence=unsent)
+            return _unsent(error)
         exchange = await self._wire.exchange(
             request, within=self._declaration.timeout, sending=Sending(permit.check)
         )
@@ -128,6 +112,47 @@ class DeclaredAdapter:
             DeclaredReading(self._declaration, found.scope, secrets),
             self._declaration.throttle,
             who=f"{call.effect.effect_id}:{call.attempt}",
+            now=datetime.now(UTC),
+        )
+
+    @property
+    def batch_max(self) -> int:
+        """The most effects of one request; 1 if the outside takes no batches."""
+        form = self._declaration.batch
+        return 1 if form is None else form.most
+
+    async def perform_many(
+        self, calls: Sequence[Call], permits: Sequence[Permit]
+    ) -> Sequence[Outcome]:
+        """Send what was frozen for each in one request, and judge each by its own item of the answer.
+
+        Raises:
+            PermitLost: Nothing was sent for any of them.
+        """
+        declared, form = self._declaration, self._declaration.batch
+        if form is None:
+            raise TypeError("the deployment declares no batch for this kind")
+        try:
+            found = {call.effect.effect_id: self._find(call) for call in calls}
+            together = self._rendering.batch(form, [each.frozen for each in found.values()])
+            request = together.with_secrets(self._secrets)
+            secrets = together.revealed(self._secrets)
+        except (InvalidTask, MissingSecret) as error:
+            return [_unsent(error)] * len(calls)
+
+        def check_all() -> None:
+            for permit in permits:
+                permit.check()
+
+        exchange = await self._wire.exchange(
+            request, within=declared.timeout, sending=Sending(check_all)
+        )
+        return batches.judge_many(
+            exchange,
+            form,
+            list(found),
+            lambda effect_id: DeclaredReading(declared, found[effect_id].scope, secrets),
+            declared.throttle,
             now=datetime.now(UTC),
         )
 
@@ -190,12 +215,8 @@ class DeclaredAdapter:
         absent: tuple[int, ...],
         deadline: float,
     ) -> Question:
-        body, content_type = _body(form, scope)
-        headers = tuple(self._headers(form, scope, content_type).items())
-
         def request(params: Mapping[str, str]) -> FrozenRequest:
-            url = self._url(form, scope, params)
-            return FrozenRequest(method=form.method, url=url, headers=headers, body=body)
+            return self._rendering.question(form, scope, params)
 
         secrets = request({}).revealed(self._secrets)
         return Question(
@@ -222,28 +243,6 @@ class DeclaredAdapter:
             scope["since"] = datetime.fromtimestamp(since, UTC).isoformat()
         return _Found(frozen, scope)
 
-    def _headers(
-        self, form: RequestForm, scope: Mapping[str, JsonValue], content_type: str | None
-    ) -> dict[str, tuple[HeaderPiece, ...]]:
-        headers: dict[str, tuple[HeaderPiece, ...]] = {}
-        if content_type is not None:
-            headers["content-type"] = (HeaderPiece(text=content_type),)
-        for name, value in (*self._declaration.headers.items(), *form.headers.items()):
-            headers[name.lower()] = value.render(scope)
-        return headers
-
-    def _url(
-        self, form: RequestForm, scope: Mapping[str, JsonValue], params: Mapping[str, str]
-    ) -> str:
-        address = self._declaration.address(form, scope)
-        declared = {n: t.text(scope) for n, t in form.params.items() if not t.left_out(scope)}
-        query = urlencode({**declared, **params})
-        url = f"{address}{'&' if '?' in address else '?'}{query}" if query else address
-        try:
-            return str(httpx.URL(url))
-        except httpx.InvalidURL as error:
-            raise MissingValueError(f"no address can be made of it: {error}") from error
-
 
 def semantics_of(declaration: Declaration) -> Semantics:
     """What a declaration says of its outside; a key is honoured only where the deployment says so."""
@@ -255,13 +254,9 @@ def semantics_of(declaration: Declaration) -> Semantics:
     )
 
 
-def _body(form: RequestForm, scope: Mapping[str, JsonValue]) -> tuple[str | None, str | None]:
-    if form.body_json is not None:
-        return canonical(form.body_json.render(scope)).decode(), "application/json"
-    if form.form is not None:
-        fields = {n: t.text(scope) for n, t in form.form.items() if not t.left_out(scope)}
-        return urlencode(fields), "application/x-www-form-urlencoded"
-    return None, None
+def _unsent(error: InvalidTask | MissingSecret) -> NotDone:
+    unsent = Evidence(source="phase", rule="never_left", detail=str(error))
+    return NotDone(error_class=error.code, evidence=unsent)
 
 
 def _deadline(within: timedelta) -> float:

@@ -29,6 +29,7 @@ from typing import Self, TypeVar
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
+from ascertain.testing.batch_api import BatchApi
 from ascertain.testing.books import Books
 from ascertain.testing.control_api import ControlApi
 from ascertain.testing.delivery import Courier
@@ -110,7 +111,9 @@ class Outside:
 
     def _app(self) -> web.Application:
         app = web.Application(client_max_size=_MAX_BODY_BYTES)
-        SubmitApi(self.books, self.rules, self._provider, self._courier).add_routes(app)
+        single = SubmitApi(self.books, self.rules, self._provider, self._courier)
+        single.add_routes(app)
+        BatchApi(single, self._courier).add_routes(app)
         LookupApi(self.books, self.rules, self._provider, self._courier).add_routes(app)
         ControlApi(self.books, self.rules, self._provider, self.reset).add_routes(app)
         return app

@@ -13,8 +13,8 @@ from ascertain.contracts.value import JsonObject
 from ascertain.testing.books import Books
 from ascertain.testing.delivery import Courier
 from ascertain.testing.entry import Submission
-from ascertain.testing.knob import Answer, Drop
-from ascertain.testing.provider import Natural, Provider, error
+from ascertain.testing.knob import Answer, Drop, Knobs, Reply
+from ascertain.testing.provider import Decision, Natural, Provider, error
 from ascertain.testing.rulebook import Rulebook
 
 _KEPT_HEADERS = frozenset(
@@ -60,13 +60,33 @@ class SubmitApi:
         if submission is None:
             self.provider.refuse(head, self._attempt(head), "invalid")
             return web.json_response({"error": {"code": "not_a_json_object"}}, status=400)
+        decision, knobs = self._decided(submission)
+        reply = Answer() if decision.ruling == "throttled" else knobs.submit.reply
+        return await self.courier.deliver(request, reply, lambda: self.provider.reply(decision))
+
+    async def one_of_many(self, request: web.Request, body: bytes) -> tuple[Reply, Natural | None]:
+        """Decide one item of a batch.
+
+        Returns:
+            The reply that its knobs ask for, and what is told of it; None if that reply is no answer.
+        """
+        head = _head(request, "POST")
+        submission = _with_body(head, body) or head
+        decision, knobs = self._decided(submission)
+        reply = knobs.submit.reply
+        if not isinstance(reply, Answer):
+            return reply, None
+        if reply.status is None:
+            return reply, await self.provider.reply(decision)
+        content = reply.body if isinstance(reply.body, dict) else {}
+        return reply, Natural(reply.status, content)
+
+    def _decided(self, submission: Submission) -> tuple[Decision, Knobs]:
         attempt = self._attempt(submission)
         knobs = self.rules.take(
             "submit", submission.key, submission.reference, attempt, submission.content
         )
-        decision = self.provider.submit(submission, attempt, knobs)
-        reply = Answer() if decision.ruling == "throttled" else knobs.submit.reply
-        return await self.courier.deliver(request, reply, lambda: self.provider.reply(decision))
+        return self.provider.submit(submission, attempt, knobs), knobs
 
     def _attempt(self, submission: Submission) -> int:
         if submission.key is not None:

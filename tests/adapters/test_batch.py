@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ascertain.adapters import template
 from ascertain.adapters.batch import BatchForm, judge_many
 from ascertain.adapters.judgement import Meaning, meaning_of
 from ascertain.adapters.place import id_in, parse
@@ -19,7 +20,10 @@ from ascertain.contracts.effect import Receipt
 from ascertain.errors import PermitLost
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-FORM = BatchForm(items=parse("results"), effect_id=parse("reference"), status=parse("status"))
+URL = template.parse("/batches")
+FORM = BatchForm(
+    url=URL, items=parse("results"), effect_id=parse("reference"), status=parse("status")
+)
 
 
 class ItemReading:
@@ -114,7 +118,7 @@ def test_what_is_said_of_the_whole_call_is_said_of_each(exchange: Exchange, kind
 
 
 def test_a_status_of_the_whole_holds_for_each_item_where_items_have_none():
-    form = BatchForm(items=parse("results"), effect_id=parse("reference"))
+    form = BatchForm(url=URL, items=parse("results"), effect_id=parse("reference"))
     answer = answered({"reference": "a", "id": "1"}, status=200)
     assert isinstance(judged(answer, "a", form=form)[0], outcome.Settled)
     assert isinstance(judged(answered({"reference": "a"}), "a", form=form)[0], outcome.Unknown)

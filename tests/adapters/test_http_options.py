@@ -28,6 +28,7 @@ LOOKUP: dict[str, Any] = {
     "match": {"reference": "{effect_id}"},
     "external_id": "id",
 }
+BATCH: dict[str, Any] = {"url": "/batches", "items": "results", "effect_id": "reference"}
 JOB = {"url": "/jobs/{job_id}", "external_id": "id"}
 
 
@@ -127,6 +128,21 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"lookup": LOOKUP | {"params": {"a": "{job_id}"}}},
         r"lookup: \{job_id\} is known to job only",
     ),
+    "batch by effect": ({"batch": BATCH | {"url": "/b/{effect_id}"}}, r"batch: .*refer to none"),
+    "batch's secret": ({"batch": BATCH | {"url": "/b?k=secret:KEY"}}, r"headers only"),
+    "batch's header": (
+        {"batch": BATCH, "headers": {"X-Of": "{effect_id}"}},
+        r"batch: .*refer to none",
+    ),
+    "batch's key": (
+        {"batch": BATCH, "request__idempotency_header": "Idempotency-Key"},
+        r"batch: one header cannot carry the keys of many",
+    ),
+    "batch of nothing": (
+        {"batch": BATCH, "request__json": None},
+        r"batch: the request must have json",
+    ),
+    "batch of one": ({"batch": BATCH | {"most": 1}}, r"options.batch.most"),
     "floor": ({"throttle": {"floor": 0}}, r"options.throttle: floor"),
     "wire": ({"wire": {"connections": 0}}, r"options.wire.connections"),
 }

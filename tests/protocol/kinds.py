@@ -40,6 +40,15 @@ def kinds_of(url: str, keyed_url: str, policy: dict[str, Any]) -> dict[str, Any]
     both["answers"] = [
         {"status": [400], "where": {"error.type": "idempotency_error"}, "means": "key_reused"}
     ]
+    batched: dict[str, Any] = options(url, lookup=True)
+    del batched["request"]["idempotency_header"]
+    batched["batch"] = {
+        "url": "/batches",
+        "body": "items",
+        "items": "results",
+        "effect_id": "reference",
+        "status": "code",
+    }
     by_amount: dict[str, Any] = options(url, lookup=True)
     by_amount["lookup"] |= {
         "by": "listing",
@@ -49,6 +58,7 @@ def kinds_of(url: str, keyed_url: str, policy: dict[str, Any]) -> dict[str, Any]
     }
     return {
         "toy.by_amount": kind(by_amount),
+        "toy.batched": kind(batched),
         "toy.fact": kind(asked),
         "toy.asked": kind(asked),
         "toy.asked_keyed": kind(both, **keyed),
