@@ -97,6 +97,8 @@ class Settings(StrictValue):
         kinds: The kinds of effect, by name.
         sweep_every: How often effects are looked for whose workflow is gone; an effect of an ended
             workflow is shown as UNKNOWN after at most twice that. 0: never.
+        census_every: How often the outside's own lists are compared with the ledger; 0: never.
+        census_since: How far back each of these censuses looks.
         snapshots: Where workers write the snapshots of incidents, relative to where they were started.
     """
 
@@ -104,6 +106,8 @@ class Settings(StrictValue):
     outside: OutsideSettings = OutsideSettings()
     task_queue: str = names.TASK_QUEUE
     sweep_every: Annotated[timedelta, Field(ge=timedelta(0))] = timedelta(minutes=1)
+    census_every: Annotated[timedelta, Field(ge=timedelta(0))] = timedelta(days=1)
+    census_since: Annotated[timedelta, Field(gt=timedelta(0))] = timedelta(days=7)
     snapshots: str = "snapshots"
     kinds: dict[KindName, KindSettings] = Field(default_factory=dict)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _KIND: Final = "fact.create"
 _DEPLOYMENT: Final = f"""
 sweep_every = 0 # its statements are no task's
+census_every = 0
 
 [kinds."{_KIND}"]
 adapter = "http"

@@ -270,6 +270,10 @@ async def deployed(
             for route in kind.Route:
                 ours = chosen[kind.name_of(against.outside, route)]
                 ours.update({"semantics": {}, **against.kind(place.url)})
-        settings: JsonObject = {"task_queue": name, "sweep_every": timing.sweep_every_s}
+        settings: JsonObject = {
+            "task_queue": name,
+            "sweep_every": timing.sweep_every_s,
+            "census_every": 0,
+        }
         made.file.write_text(toml({**settings, "kinds": dict(chosen)}), "utf-8")
         yield made

@@ -15,7 +15,7 @@ from ascertain.connection import connect_temporal
 from ascertain.ledger.postgres import open_ledger
 from workers.namespace import ensure_search_attributes
 from workers.registry import build_kinds
-from workers.schedule import ensure_sweep
+from workers.schedule import ensure_schedules
 from workers.secret import ProcessSecrets
 from workers.worker import Role, build_workers, identity, queues_of
 
@@ -62,7 +62,7 @@ async def serve(
         client = await connect_temporal()
         await ensure_search_attributes(client)
         if role.orchestrate:
-            await ensure_sweep(client, settings.task_queue, settings.sweep_every)
+            await ensure_schedules(client, settings)
         ledger = await open_ledger(settings.ledger_url, connections=settings.ledger.connections)
         stack.push_async_callback(ledger.aclose)
         serving = dress(

@@ -13,18 +13,20 @@ import typer
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import FailureError
 
-from ascertain.cli import output, place
+from ascertain.cli import output, place, wording
 from ascertain.cli.failure import DISAGREES, NotOver
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.census import Censuses, CensusOrder, CensusReport
 from ascertain.contracts.sweep import SweepReport, SweepRequest
-from ascertain.errors import BrokenChain, Unavailable
+from ascertain.errors import BrokenChain, NotFound, Unavailable
 from ascertain.ledger.audit import verify_chain
 from ascertain.ports import EffectFilter
+from ascertain.scheduled import latest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+    from datetime import datetime
 
     from ascertain.cli.place import Place
     from ascertain.contracts.effect import AuditEvent, EffectRow
@@ -84,11 +86,37 @@ async def census(wish: Wish, config: Path | None, *, as_json: bool) -> int:
         raise typer.BadParameter("no deployment file names a kind: say --kind, or --config")
     order = CensusOrder(kinds=kinds, no_older_than=wish.since)
     taken = await _run(where, names.CENSUS_WORKFLOW, order, Censuses, wish.within)
+    return _tell(taken.reports, as_json=as_json)
+
+
+async def last_census(kinds: Sequence[str], config: Path | None, *, as_json: bool) -> int:
+    """Print what the newest finished census of the schedule found, of these kinds or of all.
+
+    Returns:
+        As ``census``.
+
+    Raises:
+        NotFound: The schedule has finished none, or there is no schedule.
+    """
+    where = place.find(config)
+    found = await latest((await where.client()).temporal, where.settings.task_queue)
+    if found is None:
+        raise NotFound(
+            "no census of the schedule is finished yet; `ascertain census` takes one now"
+        )
+    if not as_json:
+        output.line(f"Census of {wording.moment(found.at)}:")
+    chosen = [one for one in found.censuses.reports if not kinds or one.kind in kinds]
+    return _tell(chosen, as_json=as_json, at=found.at)
+
+
+def _tell(reports: Sequence[CensusReport], *, as_json: bool, at: datetime | None = None) -> int:
     if as_json:
-        output.document({"censuses": [one.model_dump(mode="json") for one in taken.reports]})
+        taken = {} if at is None else {"at": at.isoformat()}
+        output.document({**taken, "censuses": [one.model_dump(mode="json") for one in reports]})
     else:
-        _print(taken.reports)
-    return DISAGREES if any(one.discrepancies for one in taken.reports) else 0
+        _print(reports)
+    return DISAGREES if any(one.discrepancies for one in reports) else 0
 
 
 def _print(reports: Sequence[CensusReport]) -> None:

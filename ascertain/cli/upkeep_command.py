@@ -52,6 +52,10 @@ def census(
             help="Only what happened so long ago at most, such as 24h. Else: everything.",
         ),
     ] = None,
+    last: Annotated[
+        bool,
+        typer.Option("--last", help="Take none: show what the newest of the schedule has found."),
+    ] = False,
     within: option.Within = None,
     config: option.Config = None,
     as_json: option.Json = False,
@@ -59,12 +63,14 @@ def census(
     """Compare the outside's own list with the ledger. Changes nothing outside, and sends nothing.
 
     Finds duplicates, facts that the ledger does not know, and settled facts that vanished or were reversed,
-    and gives the rate of duplicate effects with its upper 95 % confidence bound.
-    Exit code 13 if they disagree.
+    and gives the rate of duplicate effects with its upper 95 % confidence bound. The schedule takes one by
+    itself every `census_every`. Exit code 13 if they disagree.
     """
     from ascertain.cli import upkeep
 
     wish = upkeep.Wish(tuple(kind or ()), since, within)
+    if last:
+        raise typer.Exit(asyncio.run(upkeep.last_census(wish.kinds, config, as_json=as_json)))
     raise typer.Exit(asyncio.run(upkeep.census(wish, config, as_json=as_json)))
 
 

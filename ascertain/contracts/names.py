@@ -65,3 +65,8 @@ MEMO_FINGERPRINT: Final = "fingerprint"
 MEMO_MESSAGE_ID: Final = "message_id"
 # Stands on a run that begins nothing new; told to proceed, the run becomes the task's own.
 MEMO_ONLY_ASCERTAINS: Final = "only_ascertains"
+
+
+def schedule_of(what: str, task_queue: str) -> str:
+    """The id of the schedule that begins each ``SWEEP`` or ``CENSUS`` of a task queue's deployment."""
+    return f"{what}-{task_queue}"

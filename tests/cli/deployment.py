@@ -6,19 +6,23 @@ import json
 from pathlib import Path
 
 # Times are those of a loopback provider: a request that was sent takes effect at once or never.
-POLICY = "policy = { lease = 1, retry_base = 0.1, ask_first = 0.05, held_recheck = 300 }"
+TIMES = "lease = 1, retry_base = 0.1, ask_first = 0.05, held_recheck = 300"
+WATCHED = ', four_eyes = { field = "amount", above = 100 }'
 
 
 def write_config(folder: Path, url: str) -> Path:
-    """A file with a kind that can be asked for and one that cannot."""
+    """A file with a kind that can be asked for, one that cannot, and one that takes two persons."""
     path = folder / "deployment.toml"
     path.write_text(
-        'task_queue = "cli"\n' + _kind("note.create", url, lookup=True) + _kind("note.blind", url)
+        'task_queue = "cli"\n'
+        + _kind("note.create", url, lookup=True)
+        + _kind("note.blind", url)
+        + _kind("note.watched", url, more=WATCHED)
     )
     return path
 
 
-def _kind(name: str, url: str, *, lookup: bool = False) -> str:
+def _kind(name: str, url: str, *, lookup: bool = False, more: str = "") -> str:
     asked = """
 [kinds."NAME".options.lookup]
 by = "reference"
@@ -29,12 +33,19 @@ items = "data"
 paging = { param = "cursor", next = "cursor" }
 match = { reference = "{effect_id}" }
 external_id = "id"
+
+[kinds."NAME".options.census]
+url = "/facts"
+items = "data"
+paging = { param = "cursor", next = "cursor" }
+match = { reference = "{effect_id}" }
+external_id = "id"
 """
     text = f"""
 [kinds."NAME"]
 adapter = "http"
 semantics = {{ in_flight_max = 0.2 }}
-{POLICY}
+policy = {{ {TIMES}{more} }}
 
 [kinds."NAME".options]
 base_url = {json.dumps(url)}

@@ -67,6 +67,7 @@ async def deployments(
         settings = {
             "task_queue": name,
             "sweep_every": 0,
+            "census_every": 0,
             **settings_of_deployment,
             "kinds": kinds_of(outside.url, keyed.url, copy.deepcopy(policy or {})),
         }
