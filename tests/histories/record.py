@@ -1,6 +1,7 @@
-"""Records histories of the task workflow, to be replayed by every later release.
+"""Records histories of the workflows, to be replayed by every later release.
 
-Run once per release: ``python -m tests.histories.record tests/histories/v0.1``.
+Run once per release: ``python -m tests.histories.record tests/histories/v0.1``. With names of scenarios
+behind it, only those are recorded, beside what is there already.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+from collections import Counter
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,20 +25,29 @@ from ascertain.contracts.command import Command
 from ascertain.contracts.directive import UNSERVED
 from ascertain.contracts.effect import Evidence, Receipt
 from ascertain.contracts.gate import GateChange
+from ascertain.contracts.incident import Approval, IncidentRequest, Step
+from ascertain.contracts.replay import Pace, ReplayRequest, Say, Selection
 from ascertain.contracts.semantics import LookupBy, Policy, Semantics
 from ascertain.errors import TaskEnded
-from ascertain.ledger.model import ModelLedger
+from ascertain.ledger.migration import migrate
+from ascertain.ledger.postgres import open_ledger
+from ascertain.operation import Operations
 from ascertain.ports import Call, Kind, Permit
+from starter.postgres import EmbeddedPostgres
 from starter.temporal import TemporalServer
 from tests.waiting import wait_until
 from workers.worker import Role, build_workers
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ascertain.contracts.effect import Effect
+    from ascertain.ports import Ledger
 
 QUEUE = "recording"
 SEEN = Evidence(source="answer", rule="scripted", detail="as the input says")
 HALF_A_MINUTE = timedelta(seconds=30)
+WORD = {"operator": "ada", "reason": "recorded"}
 
 
 class Scripted:
@@ -46,6 +57,7 @@ class Scripted:
 
     def __init__(self) -> None:
         self._facts: dict[str, Receipt] = {}
+        self._tries: Counter[str] = Counter()
 
     def prepare(self, effect: Effect) -> bytes:
         return effect.effect_id.encode()
@@ -53,10 +65,13 @@ class Scripted:
     async def perform(self, call: Call, permit: Permit) -> outcome.Outcome:
         permit.check()
         receipt = Receipt(external_id=f"fact-{len(self._facts) + 1}")
+        self._tries[call.effect.effect_id] += 1
         match call.effect.input.get("script"):
             case "refuse":
                 return outcome.Refused(error_class="declined", evidence=SEEN)
             case "several" | "never":
+                raise ConnectionResetError
+            case "second" if self._tries[call.effect.effect_id] == 1:
                 raise ConnectionResetError
             case "lose":
                 self._facts[call.effect.effect_id] = receipt
@@ -83,21 +98,34 @@ def step(name: str, script: str = "do", kind: str = "toy.short", **more: Any) ->
 class Recorder:
     """Runs one scenario after the other and writes its history."""
 
-    def __init__(self, client: Client, ledger: ModelLedger, folder: Path) -> None:
+    def __init__(self, client: Client, ledger: Ledger, folder: Path) -> None:
         self._client = client
         self._ledger = ledger
         self._folder = folder
+        self._operations = Operations(client, QUEUE)
 
-    async def all(self) -> None:
+    async def record(self, chosen: Collection[str] = ()) -> None:
+        """Record the chosen scenarios, or all."""
         undo = {"undo": {"kind": "toy.short", "input": {}}}
-        await self._run("smooth", step("a"))
-        await self._run("lost", step("a", "lose"))
-        await self._run("undo", step("a", **undo), step("b", **undo), step("c", "refuse"))
-        await self._run("queued", step("a", kind="toy.long"))
-        await self._takeover()
-        await self._held()
-        await self._cancelled()
-        await self._unserved()
+        scenarios = {
+            "smooth": lambda: self._run("smooth", step("a")),
+            "lost": lambda: self._run("lost", step("a", "lose")),
+            "undo": lambda: self._run(
+                "undo", step("a", **undo), step("b", **undo), step("c", "refuse")
+            ),
+            "queued": lambda: self._run("queued", step("a", kind="toy.long")),
+            "takeover": self._takeover,
+            "held": self._held,
+            "cancelled": self._cancelled,
+            "unserved": self._unserved,
+            "amended": self._amended,
+            "taken-back": lambda: self._taken_back(step("a", **undo), step("b", "several")),
+            "replay": self._replay,
+            "incident-night": self._incident,
+        }
+        for name, scenario in scenarios.items():
+            if name in (chosen or scenarios):
+                await scenario()
 
     async def _run(self, name: str, *steps: dict[str, Any]) -> None:
         await self._start(name, *steps)
@@ -116,6 +144,77 @@ class Recorder:
             version += 1
         await self._client.result("takeover", within=HALF_A_MINUTE)
         await self._write("takeover")
+
+    async def _amended(self) -> None:
+        await self._start("amended", step("a", "never", "toy.once"))
+        version = await wait_until(lambda: self._version("amended"))
+        changed = {"action": "amend", "input": {"script": "do"}, "evidence": {"seen": "nothing"}}
+        await self._command("amended", {**changed, "version": version})
+        await self._client.result("amended", within=HALF_A_MINUTE)
+        await self._write("amended")
+
+    async def _taken_back(self, *steps: dict[str, Any]) -> None:
+        name = "taken-back"
+        await self._start(name, *steps)
+        version = await wait_until(lambda: self._version(name))
+        (settled,) = (await self._client.status(name)).undoable
+        case = await self._ledger.inspect(settled.effect_id)
+        assert case is not None
+        at = {"effect_id": settled.effect_id, "version": case.row.version}
+        await self._command(name, {"action": "undo", **at})
+        await wait_until(lambda: self._version(name))
+        await self._command(name, {"action": "abandon", "version": version})
+        await self._client.result(name, within=HALF_A_MINUTE)
+        await self._write(name)
+
+    async def _command(self, name: str, given: dict[str, Any]) -> None:
+        """Give a command until it is applied: what was sent before may still take effect."""
+        command = Command.model_validate({"operator": "ada", "reason": "recorded", **given})
+
+        async def applied() -> bool:
+            return (await self._client.takeover(name, command)).applied
+
+        await wait_until(applied)
+
+    async def _quarantined(self, partition: str) -> None:
+        names = [f"{partition}-{number}" for number in range(3)]
+        for name in names:
+            await self._start(name, step("a", "second", "toy.once"), partition=partition)
+        for name in names:
+            await wait_until(lambda name=name: self._version(name))
+
+    async def _replay(self) -> None:
+        await self._quarantined("again")
+        pace = Pace(canary=1, batch=2, rate=50)
+        request = ReplayRequest(**WORD, selection=Selection(partition="again"), pace=pace)
+        await self._operations.start_replay("replay", request)
+        await wait_until(self._asked)
+        await self._operations.say("replay", names.RESUME, Say(**WORD))
+        await self._client.temporal.get_workflow_handle("replay").result()
+        await self._write("replay")
+
+    async def _asked(self) -> bool:
+        return bool((await self._operations.replay_status("replay")).paused)
+
+    async def _incident(self) -> None:
+        await self._quarantined("night")
+        request = IncidentRequest(**WORD, partition="night", pace=Pace(canary=1, batch=2, rate=50))
+        incident = request.incident_id
+        await self._operations.open_incident(request)
+        for wanted in [*Step][1:]:
+            await wait_until(lambda wanted=wanted: self._waits_for(incident, wanted), 60)
+            await self._operations.say(incident, names.APPROVE, Approval(**WORD, step=wanted))
+
+        async def over() -> bool:
+            return len((await self._operations.incident_status(incident)).done) == len(Step)
+
+        await wait_until(over, 60)
+        await self._operations.say(incident, names.CLOSE, Say(**WORD))
+        await self._client.temporal.get_workflow_handle(incident).result()
+        await self._write(incident)
+
+    async def _waits_for(self, incident: str, wanted: Step) -> bool:
+        return (await self._operations.incident_status(incident)).waiting_for is wanted
 
     async def _version(self, name: str) -> int | None:
         at = (await self._client.status(name)).open
@@ -163,36 +262,50 @@ class Recorder:
         at = (await self._client.status(name)).open
         return at is not None and at.doing == "run_queued"
 
-    async def _start(self, name: str, *steps: dict[str, Any]) -> None:
-        await self._client.submit({"task_id": name, "kind": "recorded", "steps": list(steps)})
+    async def _start(self, name: str, *steps: dict[str, Any], **more: Any) -> None:
+        task = {"task_id": name, "kind": "recorded", "steps": list(steps), **more}
+        await self._client.submit(task)
 
     async def _write(self, name: str) -> None:
         history = await self._client.temporal.get_workflow_handle(name).fetch_history()
         (self._folder / f"{name}.json").write_text(history.to_json())
 
 
-async def record(folder: Path) -> None:
-    """Run every scenario against a real server and write its history into the folder, which exists."""
-    with tempfile.TemporaryDirectory() as directory:
-        async with TemporalServer(Path(directory), in_memory=True) as server:
-            temporal = await TemporalClient.connect(
-                server.address, namespace=server.namespace, data_converter=pydantic_data_converter
-            )
-            adapter = Scripted()
-            long = Scripted.semantics.model_copy(update={"max_duration": timedelta(minutes=1)})
-            kinds = {
-                "toy.short": Kind("toy.short", adapter.semantics, Policy(), adapter),
-                "toy.long": Kind("toy.long", long, Policy(), adapter),
-            }
-            ledger = ModelLedger(lambda: datetime.now(UTC))
-            workers = build_workers(temporal, Serving(ledger, kinds, "recorder"), Role(), QUEUE)
-            async with AsyncExitStack() as running, asyncio.timeout(120):
-                for worker in workers:
-                    await running.enter_async_context(worker)
-                await Recorder(Client(temporal, task_queue=QUEUE), ledger, folder).all()
+async def record(folder: Path, chosen: Collection[str] = ()) -> None:
+    """Run scenarios against real servers and write their histories into the folder, which exists."""
+    async with AsyncExitStack() as running, asyncio.timeout(300):
+        directory = Path(running.enter_context(tempfile.TemporaryDirectory()))
+        # As root, PostgreSQL runs as somebody else and must get to its data.
+        await asyncio.to_thread(directory.chmod, 0o711)
+        server = await running.enter_async_context(
+            TemporalServer(directory / "temporal", in_memory=True)
+        )
+        postgres = await running.enter_async_context(EmbeddedPostgres(directory / "postgres"))
+        await migrate(postgres.url)
+        ledger = await open_ledger(postgres.url)
+        running.push_async_callback(ledger.aclose)
+        temporal = await TemporalClient.connect(
+            server.address, namespace=server.namespace, data_converter=pydantic_data_converter
+        )
+        serving = Serving(ledger, kinds(), "recorder", ledger.replays, directory / "snapshots")
+        for worker in build_workers(temporal, serving, Role(), QUEUE):
+            await running.enter_async_context(worker)
+        await Recorder(Client(temporal, task_queue=QUEUE), ledger, folder).record(chosen)
+
+
+def kinds() -> dict[str, Kind]:
+    """One whose attempts are short, one that runs on a queue of its own, one that is tried once."""
+    adapter, short = Scripted(), Scripted.semantics
+    long = short.model_copy(update={"max_duration": timedelta(minutes=1)})
+    once = Policy(budget=1, lease=timedelta(seconds=1))
+    return {
+        "toy.short": Kind("toy.short", short, Policy(), adapter),
+        "toy.long": Kind("toy.long", long, Policy(), adapter),
+        "toy.once": Kind("toy.once", short, once, adapter),
+    }
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1])
-    target.mkdir(parents=True, exist_ok=True)
-    asyncio.run(record(target))
+    target, *scenarios = sys.argv[1:]
+    Path(target).mkdir(parents=True, exist_ok=True)
+    asyncio.run(record(Path(target), scenarios))

@@ -9,10 +9,15 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
 from workers.worker import sandbox
+from workflows.incident import IncidentWorkflow
+from workflows.replay import ReplayWorkflow
 from workflows.task import TaskWorkflow
 
 RECORDED = sorted(Path(__file__).parent.glob("v*/*.json"))
-SCENARIOS = {"smooth", "lost", "undo", "queued", "takeover", "held", "cancelled", "unserved"}
+SCENARIOS = {
+    *("smooth", "lost", "undo", "queued", "takeover", "held", "cancelled", "unserved"),
+    *("amended", "taken-back", "replay", "incident-night"),
+}
 
 
 def test_every_scenario_of_the_release_is_recorded():
@@ -26,9 +31,10 @@ every_recording = pytest.mark.parametrize(
 
 def replayer() -> Replayer:
     return Replayer(
-        workflows=[TaskWorkflow],
+        workflows=[TaskWorkflow, ReplayWorkflow, IncidentWorkflow],
         workflow_runner=sandbox(),
         data_converter=pydantic_data_converter,
+        namespace="default",  # effects are named by it, and persons name effects
     )
 
 

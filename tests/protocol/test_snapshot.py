@@ -12,6 +12,7 @@ from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
+from ascertain.contracts.command import Action
 from ascertain.contracts.effect import State
 from ascertain.contracts.snapshot import Scope
 from ascertain.errors import InvalidSettings
@@ -20,6 +21,7 @@ from ascertain.snapshot.archive import BrokenSnapshot, Reader
 from ascertain.snapshot.taking import take
 from ascertain.testing.knob import Drop, SubmitKnobs
 from tests.protocol.deployment import step
+from tests.protocol.test_person import command
 from tests.waiting import wait_until
 from workers.worker import sandbox
 from workflows.task import TaskWorkflow
@@ -105,14 +107,19 @@ async def test_what_is_closed_is_left_out_of_a_snapshot_of_the_unresolved(deploy
 async def test_every_history_of_a_snapshot_replays_offline(deployments):
     deployment = await deployments()
     await stood_still(deployment)
+    row = await deployment.row(deployment.effect("stuck"))
+    take_it = command(Action.TAKE, row, effect_id=row.effect_id, override=True)
+    answer = await deployment.takeover("stuck", take_it)
+    assert answer.applied, answer.message
     snapshot = await taken(deployment, partition=deployment.task_queue)
-    replayer = Replayer(
-        workflows=[TaskWorkflow],
-        workflow_runner=sandbox(),
-        data_converter=pydantic_data_converter,
-    )
     with Reader.open(snapshot.path) as reader:
         histories = list(reader.histories())
+        replayer = Replayer(
+            workflows=[TaskWorkflow],
+            workflow_runner=sandbox(),
+            data_converter=pydantic_data_converter,
+            namespace=reader.manifest.namespace,
+        )
     assert len(histories) == 2
     for task_id, history in histories:
         await replayer.replay_workflow(WorkflowHistory.from_json(task_id, history))
