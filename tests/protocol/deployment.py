@@ -132,7 +132,11 @@ class Deployment:
         return len(list((self.folder / "strikes").glob("strike-*")))
 
     async def worker(
-        self, plan: Plan | None = None, *, queues: Sequence[str] = ()
+        self,
+        plan: Plan | None = None,
+        *,
+        queues: Sequence[str] = (),
+        module: str = "drill.worker",
     ) -> WorkerProcess:
         """Start a worker, of all queues or of these, and wait until it polls."""
         environment = self.variables
@@ -144,7 +148,7 @@ class Deployment:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
-                "drill.worker",
+                module,
                 *queues,
                 cwd=ROOT,
                 env=environment,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ascertain.contracts import names
 from ascertain.contracts.claim import ClaimRequest, Refused
 from ascertain.contracts.command import Action, Command
 from ascertain.contracts.effect import Effect, State
@@ -12,6 +13,7 @@ from ascertain.keys import effect_id, fingerprint
 from ascertain.testing.knob import Drop, Rule, SubmitKnobs
 from tests.protocol.deployment import step
 from tests.protocol.test_person import quarantined
+from tests.protocol.test_replay import WORD, operations, paused, start, tally_of
 from tests.waiting import wait_until
 from workers.orphan import TemporalTasks
 
@@ -92,6 +94,21 @@ async def test_nothing_that_fires_later_runs_what_was_amended(deployments):
     assert [done.effect_id for done in result.steps] == [successor(deployment, "late")]
     assert deployment.submits(row.effect_id) == 1
     assert deployment.submits(successor(deployment, "late")) == 1
+
+
+async def test_a_replay_that_had_selected_the_old_effect_keeps_its_hands_off(deployments):
+    deployment = await deployments(policy={"budget": 1})
+    row = await budget_used(deployment, "selected")
+    replay_id = await start(deployment, go_on=False, partition=None)
+    await paused(deployment, replay_id)
+    await deployment.takeover("selected", amend(row, {"amount": 7}))
+    await operations(deployment).say(replay_id, names.RESUME, WORD)
+    tally = await tally_of(deployment, replay_id)
+    assert tally.results == {"MOVED": 1}
+    await deployment.result("selected")
+    new = successor(deployment, "selected")
+    assert (deployment.facts(row.effect_id), deployment.facts(new)) == (0, 1)
+    assert (deployment.submits(row.effect_id), deployment.submits(new)) == (1, 1)
 
 
 async def test_an_amended_input_can_be_amended_again(deployments):

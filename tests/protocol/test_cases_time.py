@@ -168,7 +168,7 @@ async def test_accepted_work_is_waited_for_by_its_job_and_never_bought_twice(dep
 
 async def test_a_command_in_the_last_second_is_applied_once_or_refused(deployments):
     deployment = await deployments()
-    await deployment.worker()
+    worker = await deployment.worker()
     names = [f"last-{number}" for number in range(6)]
     for name in names:
         lost = SubmitKnobs(commit=0.0, reply=Drop(how="reset"))
@@ -186,6 +186,7 @@ async def test_a_command_in_the_last_second_is_applied_once_or_refused(deploymen
         moves = await deployment.moves(deployment.effect(name))
         assert moves.count("take") + ("find" in moves) == 1
         assert deployment.facts(deployment.effect(name)) == 1
+    assert "TMPRL1102" not in worker.log.read_text(), "a run ended before a handler of it had"
 
 
 async def _takes_twice(deployment, name):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import shutil
 import tempfile
 from pathlib import Path
@@ -12,15 +14,24 @@ from typing_extensions import override
 
 from ascertain.client import TaskEnded
 from ascertain.contracts import names
+from ascertain.contracts.command import Action
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
+from ascertain.errors import CommandRefused, NotFound, TemporalDown
 from ascertain.testing.knob import Answer, Drop, LookupKnobs, Rule, SubmitKnobs
 from starter.temporal import TemporalServer
 from tests.protocol.deployment import step
+from tests.protocol.test_person import command
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
+
+NEVER = SubmitKnobs(commit="never", reply=Drop(how="reset"))
+# Through so many histories a command is given.
+HISTORIES = 4
+# What the SDK says of a run that ended before a handler of it had.
+UNFINISHED = "TMPRL1102"
 
 
 class ShortHistories(TemporalServer):
@@ -98,3 +109,65 @@ async def test_a_cancelled_task_continues_as_new_and_stays_cancelled(deployments
         await deployment.result("doubt")
     assert (await deployment.row(effect)).state is State.SETTLED
     assert deployment.submits(deployment.effect("doubt", "next")) == 0
+
+
+async def differing(deployment, name):
+    """A task that waits for a person while its outside is asked again and again: its histories are short."""
+    effect = deployment.effect(name)
+    deployment.make_fact(effect, amount=2)
+    deployment.outside.rules.add(Rule(reference=effect, submit=NEVER))
+    await deployment.submit(name, step(kind="toy.asked"))
+    await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
+    return await deployment.wait_for_row(
+        effect, lambda row: (row.now - row.lease_until).total_seconds() > 1.1
+    )
+
+
+async def answered(deployment, name, given):
+    """The answer to a command; None if it met the end of a history and was not heard."""
+    with contextlib.suppress(CommandRefused, NotFound, TemporalDown):
+        return await deployment.takeover(name, given)
+    return None
+
+
+async def refused_through_histories(deployment, name, row):
+    """Give a stale command again and again while the task goes on in one new history after the other."""
+    stale = command(Action.TAKE, row.model_copy(update={"version": row.version - 1}))
+    handle, runs, answers = deployment.handle(name), set(), []
+    while len(runs) < HISTORIES:
+        runs.add((await handle.describe()).run_id)
+        answers.append(await answered(deployment, name, stale))
+    told = [answer for answer in answers if answer is not None]
+    assert told
+    assert not any(answer.applied for answer in told)
+    assert {f"version {row.version}" in answer.message for answer in told} == {True}
+
+
+async def test_a_command_that_meets_a_new_history_is_applied_once_or_refused(deployments):
+    deployment = await deployments(policy={"ask_quarantined": 0.02})
+    worker = await deployment.worker()
+    rows = {f"short-{number}": None for number in range(3)}
+    for name in rows:
+        rows[name] = await differing(deployment, name)
+    await asyncio.gather(
+        *(refused_through_histories(deployment, name, row) for name, row in rows.items())
+    )
+
+    async def taken(name, row):
+        take = command(Action.TAKE, row, request_id=f"take-{name}")
+        sent = take.model_dump(mode="json", exclude_none=True)
+        await deployment.handle(name).signal(names.TAKEOVER, sent)
+
+        async def applied():
+            answer = await answered(deployment, name, take)
+            return answer is not None and answer.applied
+
+        await wait_until(applied, 60, what=f"the take of {name}")
+        await deployment.handle(name).signal(names.TAKEOVER, sent)
+
+    await asyncio.gather(*(taken(name, row) for name, row in rows.items()))
+    for name, row in rows.items():
+        assert (await deployment.moves(row.effect_id)).count("take") == 1
+        assert (await deployment.row(row.effect_id)).state is State.TAKEN_OVER
+        assert deployment.submits(deployment.effect(name)) == 1
+    assert UNFINISHED not in worker.log.read_text()
