@@ -40,6 +40,7 @@ from ascertain.contracts.delivery import Delivery, Fate
 from ascertain.contracts.status import TaskStatus, Timeline
 from ascertain.contracts.task import Task, TaskOutcome, TaskResult
 from ascertain.door import admit, task_fingerprint
+from ascertain.ending import missed, words
 from ascertain.errors import (
     AscertainError,
     CommandRefused,
@@ -69,6 +70,9 @@ log = logging.getLogger("ascertain.client")
 
 KIND = SearchAttributeKey.for_keyword(names.TASK_KIND)
 PARTITION = SearchAttributeKey.for_keyword(names.TASK_PARTITION)
+
+# How a task ended of which the server knows nothing any more.
+FORGOTTEN = "forgotten"
 
 _LEAVE_WITHIN_S = 1.0
 _LOOK_EVERY_S = 0.001
@@ -333,6 +337,8 @@ class Client:
             async with asyncio.timeout(within.total_seconds() if within else None):
                 with answered(f"wait for task {task_id}"):
                     result: TaskResult = await handle.result()
+        except NotFound:
+            raise NotFound(f"there is no task {task_id}") from None
         except WorkflowFailureError as error:
             raise _ended(task_id, error.cause) from error
         if result.outcome is TaskOutcome.CANCELLED:
@@ -366,7 +372,7 @@ class Client:
 
         Raises:
             CommandRefused: The task did not accept it; the message says why.
-            NotFound: There is no such task, or it is over.
+            NotFound: There is no such task; ``AlreadyOver``: it is over.
             TemporalDown: No worker answered; it may or may not be applied. Repeat it with its
                 ``request_id``: that is applied once.
         """
@@ -380,6 +386,8 @@ class Client:
                     rpc_timeout=timedelta(seconds=60),
                 )
                 return answer
+        except NotFound as error:
+            raise await self._missed(task_id, error) from error
         except WorkflowUpdateFailedError as error:
             return _refusal(task_id, error)
         except WorkflowUpdateRPCTimeoutOrCancelledError as error:
@@ -394,14 +402,17 @@ class Client:
             with answered(f"look at task {task_id}"):
                 found = await handle.describe(rpc_timeout=RPC_TIMEOUT)
         except NotFound:
-            return "forgotten"
+            return FORGOTTEN
         if found.status is None or found.status is WorkflowExecutionStatus.RUNNING:
             return None
         return found.status.name.lower()
 
     async def reconcile_now(self, task_id: str) -> None:
         """Ask the outside now instead of at the next appointed time."""
-        await self._signal(task_id, names.RECONCILE_NOW)
+        try:
+            await self._signal(task_id, names.RECONCILE_NOW)
+        except NotFound as error:
+            raise await self._missed(task_id, error) from error
 
     async def resume(self, task_id: str) -> None:
         """Look at the gate now."""
@@ -413,9 +424,18 @@ class Client:
             await handle.signal(signal, rpc_timeout=RPC_TIMEOUT)
 
     async def cancel(self, task_id: str) -> None:
-        """Start no new step; ascertain the open effect; undo if the task says so."""
+        """Start no new step; ascertain the open effect; undo if the task says so.
+
+        Raises:
+            NotFound: There is no such task; ``AlreadyOver``: it is over.
+        """
+        if await self.ended(task_id) is not None:  # the server would acknowledge it all the same
+            raise await self._missed(task_id, NotFound(f"there is no task {task_id}"))
         with answered(f"cancel task {task_id}"):
             await self.temporal.get_workflow_handle(task_id).cancel(rpc_timeout=RPC_TIMEOUT)
+
+    async def _missed(self, task_id: str, refusal: NotFound) -> NotFound:
+        return await missed(self.temporal, task_id, f"task {task_id}", refusal)
 
     async def count(self, query: str) -> int:
         """How many tasks fit a visibility query. Visibility lags by about a second."""
@@ -457,7 +477,7 @@ def _refusal(task_id: str, error: WorkflowUpdateFailedError) -> CommandAnswer:
     cause = error.cause
     if isinstance(cause, ApplicationError) and cause.type == names.COMMAND_REFUSED:
         return CommandAnswer.model_validate(cause.details[0])
-    raise CommandRefused(f"task {task_id}: {cause}") from error
+    raise CommandRefused(f"task {task_id}: {words(cause)}") from error
 
 
 def _cancelled(task_id: str) -> TaskEnded:

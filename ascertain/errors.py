@@ -18,6 +18,7 @@
     │   ├── MissingSecret
     │   └── WrongSchema
     ├── NotFound              no such task or effect
+    │   └── AlreadyOver       it is over, so it cannot be told anything any more
     ├── TaskEnded             its workflow ended without a result: cancelled, terminated or failed
     ├── BrokenChain           an audit trail is not what was written
     ├── Unlisted              this kind's adapter cannot list what exists outside
@@ -84,6 +85,13 @@ class NotFound(AscertainError):
 
     code = "not_found"
     exit_code = 5
+
+
+class AlreadyOver(NotFound):
+    """The task, stream, replay or incident is over; nothing can be told it any more."""
+
+    code = "already_over"
+    exit_code = 4
 
 
 class TaskEnded(AscertainError):

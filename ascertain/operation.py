@@ -18,7 +18,8 @@ from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.incident import IncidentRequest, IncidentStatus
 from ascertain.contracts.replay import ReplayRequest, ReplayStatus, Said, Say
-from ascertain.errors import CommandRefused, Conflict, TemporalDown
+from ascertain.ending import missed, words
+from ascertain.errors import CommandRefused, Conflict, NotFound, TemporalDown
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -85,7 +86,7 @@ class Operations:
 
         Raises:
             CommandRefused: It was not applied; the message says why.
-            NotFound: There is none of that id, or it is over.
+            NotFound: There is none of that id; ``AlreadyOver``: it is over.
             TemporalDown: No worker answered; it may or may not be applied.
         """
         handle = self._temporal.get_workflow_handle(workflow_id)
@@ -98,8 +99,10 @@ class Operations:
                         result_type=Said,
                         rpc_timeout=ANSWER_WITHIN,
                     )
+        except NotFound as error:
+            raise await missed(self._temporal, workflow_id, workflow_id, error) from error
         except WorkflowUpdateFailedError as error:
-            raise CommandRefused(f"{workflow_id}: {error.cause}") from error
+            raise CommandRefused(f"{workflow_id}: {words(error.cause)}") from error
         except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
             raise TemporalDown(f"no worker answered for {workflow_id} in time") from error
         if not answer.applied:

@@ -13,6 +13,7 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.stream import Chunk, StreamOrder, StreamProgress
+from ascertain.ending import missed
 from ascertain.errors import CommandRefused, Conflict, NotFound, TemporalDown
 
 if TYPE_CHECKING:
@@ -191,14 +192,24 @@ class Stream:
         return answer
 
     async def pause(self) -> None:
-        """Begin no further chunk."""
-        with answered(f"pause stream {self.name}"):
-            await self._handle.signal(names.PAUSE, rpc_timeout=RPC_TIMEOUT)
+        """Begin no further chunk.
+
+        Raises:
+            NotFound: There is no such stream; ``AlreadyOver``: it is over.
+        """
+        await self._tell(names.PAUSE)
 
     async def resume(self) -> None:
         """Go on."""
-        with answered(f"resume stream {self.name}"):
-            await self._handle.signal(names.RESUME, rpc_timeout=RPC_TIMEOUT)
+        await self._tell(names.RESUME)
+
+    async def _tell(self, signal: str) -> None:
+        try:
+            with answered(f"{signal} stream {self.name}"):
+                await self._handle.signal(signal, rpc_timeout=RPC_TIMEOUT)
+        except NotFound as error:
+            temporal, stream = self.client.temporal, f"stream {self.name}"
+            raise await missed(temporal, workflow_id(self.name), stream, error) from error
 
     @property
     def _handle(self) -> WorkflowHandle[object, StreamProgress]:

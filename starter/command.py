@@ -131,7 +131,7 @@ def _document(stack: Stack, place: Path, log: Path | None) -> dict[str, object]:
 
 
 def _announcement(stack: Stack, place: Path, log: Path | None, *, usual: bool) -> list[str]:
-    from ascertain.cli.inspection import program
+    from ascertain.cli.text import program
     from starter.dev import exports
     from starter.plan import FIRST_TASK
 

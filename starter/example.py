@@ -61,6 +61,11 @@ class Shown:
     facts: int | None
 
     @property
+    def due(self) -> int:
+        """How many facts there should be."""
+        return 0 if self.facts is None else 1
+
+    @property
     def ok(self) -> bool:
         """Done, and there is exactly one fact where there is any."""
         return self.outcome == TaskOutcome.DONE and self.facts in {None, 1}
@@ -210,4 +215,5 @@ def row(shown: Shown) -> tuple[str, str, str, str, str]:
 
 def document(shown: list[Shown]) -> dict[str, object]:
     """For ``--json``."""
-    return {"examples": [asdict(one) for one in shown], "ok": all(one.ok for one in shown)}
+    told = [asdict(one) | {"facts": one.facts or 0, "facts_due": one.due} for one in shown]
+    return {"examples": told, "ok": all(one.ok for one in shown)}

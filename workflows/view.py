@@ -212,15 +212,18 @@ def details(effect: OpenEffect, state: str) -> str:
     if standing.safe_next:
         when = f"from {standing.act_from:%H:%M:%S} UTC" if standing.act_from else "now"
         lines += ["", f"Safe {when}, as signal or update `takeover`:", ""]
-        lines += [_command(action, effect, standing.version) for action in standing.safe_next]
+        lines += [_command(action, effect, standing) for action in standing.safe_next]
     return "\n".join(lines)
 
 
-def _command(action: str, effect: OpenEffect, version: int) -> str:
+def _command(action: str, effect: OpenEffect, standing: directive.Standing) -> str:
     """Names the effect too: a version says which move was looked at, not of which step."""
+    more = MORE.get(action, "")
+    if action == "amend" and not standing.askable:
+        more += ', "evidence": {"WHAT": "YOU SAW"}'
     body = (
-        f'{{"action": "{action}", "effect_id": "{effect.effect_id}", "version": {version}, '
-        f'"operator": "YOU", "reason": "WHY"{MORE.get(action, "")}}}'
+        f'{{"action": "{action}", "effect_id": "{effect.effect_id}", "version": {standing.version}, '
+        f'"operator": "YOU", "reason": "WHY"{more}}}'
     )
     task_id = workflow.info().workflow_id
     return (

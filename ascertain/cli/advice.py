@@ -67,8 +67,8 @@ UNASKABLE: Final[Mapping[Action, str]] = {
         "You know that it does not exist. The outside cannot be asked, so on your word it is done again."
     ),
     Action.AMEND: (
-        "You know that it does not exist, and its input was wrong. The outside cannot be asked, so on your "
-        "word it is done with the new input and never with the old one."
+        "You know that it does not exist, and its input was wrong. The outside cannot be asked, so say what "
+        "shows it; then it is done with the new input and never with the old one."
     ),
     Action.RELEASE: "Hand it back to automation, which reads answers that came late.",
 }
@@ -119,12 +119,12 @@ def _while_running(known: Known, program: str) -> Iterable[Advice]:
     askable = opened.standing.askable
     if askable:
         yield Advice(f"{program} reconcile {task}", "Ask the outside now instead of later.")
-    for action, when in _actions(opened.standing):
+    for action, when in _actions(opened.standing, known.at):
         which = f"--effect {opened.effect_id} --version {opened.standing.version}"
         if action is Action.CONFIRM:
             which += " --external-id ID"
         if action is Action.AMEND:
-            which += " --input JSON"
+            which += " --input JSON" if askable else " --input JSON --evidence JSON"
         command = f'{program} takeover {task} {action} {which} --reason "WHY"'
         meaning = MEANING[action] if askable else UNASKABLE.get(action, MEANING[action])
         if when is not None:
@@ -167,8 +167,10 @@ def too_early(when: datetime) -> str:
     return f"Not before {when:%Y-%m-%d %H:%M:%S} UTC: what was sent can still take effect."
 
 
-def _actions(standing: Standing) -> Iterable[tuple[Action, datetime | None]]:
+def _actions(standing: Standing, now: datetime) -> Iterable[tuple[Action, datetime | None]]:
     """What a person may do, and from when; None is now."""
+    start = standing.act_from
+    early = start if start is not None and start > now else None
     for action in ORDER:
         if action.value in standing.safe_next:
-            yield action, standing.act_from if action in HANDS_ON else None
+            yield action, early if action in HANDS_ON else None

@@ -1,25 +1,29 @@
-"""Wait for what becomes of a task, and say so as soon as it waits for a person."""
+"""Wait for what becomes of a task, or for a state; and say so as soon as it waits for a person."""
 
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from ascertain.cli import listing
 from ascertain.cli.failure import NotOver
-from ascertain.cli.inspection import program
 from ascertain.cli.listing import STATE
+from ascertain.client import FORGOTTEN
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts.effect import State
-from ascertain.errors import AscertainError
+from ascertain.errors import AscertainError, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
+    from ascertain.cli.listing import Listed
     from ascertain.client import Client
     from ascertain.contracts.task import TaskResult
 
 _LOOK_EVERY_S: Final = 1.0
+_SEARCH_EVERY_S: Final = 0.2
 _NEEDS: Final = {
     State.QUARANTINED.value: "waits for a person",
     State.TAKEN_OVER.value: "is in the hands of a person",
@@ -64,11 +68,11 @@ async def _not_over(client: Client, task_id: str) -> str:
     needs = await _needs(client, task_id)
     if needs:
         return f"task {task_id} is not over: it {needs}. {_look(task_id)}"
-    return f"task {task_id} is not over yet; it goes on. Look with `{program()} show {task_id}`"
+    return f"task {task_id} is not over yet; it goes on. Look with `ascertain show {task_id}`"
 
 
 def _look(task_id: str) -> str:
-    return f"What is known and what is safe next: `{program()} explain {task_id}`."
+    return f"What is known and what is safe next: `ascertain explain {task_id}`."
 
 
 async def _needs(client: Client, task_id: str) -> str:
@@ -80,3 +84,45 @@ async def _needs(client: Client, task_id: str) -> str:
     except AscertainError:
         return ""
     return _NEEDS.get(found.typed_search_attributes.get(STATE, ""), "")
+
+
+async def wait(client: Client, task_id: str, state: str | None, within: timedelta | None) -> Listed:
+    """Wait until a search shows a task where it is wanted, so that whatever is asked next shows it too.
+
+    Args:
+        client: Where the task is.
+        task_id: Which.
+        state: As ``list`` calls it; None: over, or a person may decide about it now.
+        within: At most so long; None: without limit.
+
+    Returns:
+        Where it stands; it is over if it is not in the wanted state.
+
+    Raises:
+        NotOver: It is not there in time.
+        NotFound: There is no such task.
+    """
+    try:
+        async with asyncio.timeout(within.total_seconds() if within else None):
+            while True:
+                found = await listing.newest(client, task_id)
+                over = await client.ended(task_id)
+                if found is None and over == FORGOTTEN:
+                    raise NotFound(f"there is no task {task_id}")
+                if found is not None and await _is_there(client, found, state, over=over):
+                    return found
+                await asyncio.sleep(_SEARCH_EVERY_S)
+    except TimeoutError:
+        raise NotOver(await _not_over(client, task_id)) from None
+
+
+async def _is_there(client: Client, found: Listed, state: str | None, *, over: str | None) -> bool:
+    if found.state == state or (over is not None and found.workflow != listing.RUNNING):
+        return True
+    if state is not None or found.state not in _NEEDS:
+        return False
+    opened = (await client.status(found.task_id)).open
+    standing = opened.standing if opened is not None else None
+    if standing is None:
+        return False
+    return standing.act_from is None or standing.act_from <= datetime.now(UTC)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
-from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
 from temporalio.api.workflowservice.v1 import (
     DescribeNamespaceRequest,
     DescribeTaskQueueRequest,
@@ -40,6 +41,8 @@ Verdict = Literal["ok", "warning", "failed", "skipped"]
 
 _OLDEST_PYTHON: Final = (3, 11)
 _ATTRIBUTES: Final = (*names.KEYWORD_ATTRIBUTES, *names.DATETIME_ATTRIBUTES)
+# An idle worker asks for work once a minute; the server remembers for minutes who did and died.
+_POLL: Final = timedelta(seconds=75)
 _NAMED: Final = "secret:"  # what stands before a secret's name in options
 
 
@@ -174,23 +177,30 @@ async def _pollers(client: TemporalClient, where: Place) -> Check:
         found = await client.workflow_service.describe_task_queue(request, timeout=RPC_TIMEOUT)
     except RPCError as error:
         return Check("worker", "skipped", f"the server does not say who polls ({error.message})")
-    who = sorted({poller.identity for poller in found.pollers})
+    who = alive(found.pollers, datetime.now(UTC))
     if not who:
         return Check(
             "worker",
             "warning",
-            f"nobody serves task queue {queue}, so tasks stand still",
+            f"nobody served task queue {queue} within the last {age(_POLL)}, so tasks stand still",
             "start one with `ascertain worker`",
         )
     others = [name for name in who if not serves_the_same(name, where.settings.kinds)]
     if not others:
-        return Check("worker", "ok", f"task queue {queue} is served by {', '.join(who)}")
+        lately = f"asked for work within the last {age(_POLL)}"
+        return Check("worker", "ok", f"task queue {queue} is served by {', '.join(who)} ({lately})")
     return Check(
         "worker",
         "warning",
         f"these serve task queue {queue} with other kinds than this deployment file: {', '.join(others)}",
         "give all workers of a task queue the same kinds: what one does not know waits for another",
     )
+
+
+def alive(pollers: Iterable[PollerInfo], now: datetime) -> list[str]:
+    """Who asked for work so lately that it may be believed to live, by name."""
+    asked = (one for one in pollers if now - one.last_access_time.ToDatetime(UTC) < _POLL)
+    return sorted({one.identity for one in asked})
 
 
 async def _ledger(where: Place) -> Check:

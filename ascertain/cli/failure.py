@@ -7,7 +7,7 @@ from typing import ClassVar, Final, cast
 import typer
 
 from ascertain.cli import output
-from ascertain.cli.text import plain
+from ascertain.cli.text import as_typed, plain
 from ascertain.errors import AscertainError, CommandRefused
 
 UNEXPECTED: Final = 1
@@ -92,7 +92,7 @@ def report(error: BaseException, *, as_json: bool) -> int:
 
 def words_of(error: AscertainError) -> str:
     """The sentence of one of our own errors, fit for a terminal."""
-    return "\n".join(map(plain, str(error).splitlines()))
+    return as_typed("\n".join(map(plain, str(error).splitlines())))
 
 
 def _told(error: BaseException) -> tuple[str, int, str]:
@@ -102,7 +102,7 @@ def _told(error: BaseException) -> tuple[str, int, str]:
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "ascertain"
         message = plain(error.format_message()).rstrip(".")
-        return "usage", USAGE, f"{message}. See `{path} --help`"
+        return "usage", USAGE, as_typed(f"{message}. See `{path} --help`")
     what = plain(str(error)) or "no message"
     message = f"unexpected {type(error).__qualname__}: {what} (--debug shows where it comes from)"
     return "unexpected", UNEXPECTED, message

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 from ascertain.cli import advice, case_file, output, place, shape, story, wording
 from ascertain.cli.known import RUNNING, Known, KnownEffect, Run
 from ascertain.cli.listing import KIND, PARTITION
-from ascertain.cli.text import plain
+from ascertain.cli.text import plain, program
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
+from ascertain.contracts.effect import State
 from ascertain.errors import AscertainError, NotFound, Unavailable
 from ascertain.ports import EffectFilter
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from ascertain.client import Client
     from ascertain.contracts.status import TaskStatus
     from ascertain.contracts.task import TaskResult
-
-# How the reader calls us, for the commands that we print; ./run sets it to itself.
-PROGRAM_VARIABLE: Final = "ASCERTAIN_COMMAND"
 
 _ANSWER_WITHIN_S: Final = 5
 _MOST_EFFECTS: Final = 1000
@@ -101,11 +98,6 @@ async def report(task_id: str, config: Path | None, out: Path | None, *, as_json
         output.line(f"The case file of task {task_id} is {out}.")
     else:
         output.line(html.rstrip("\n"))
-
-
-def program() -> str:
-    """How the reader calls us."""
-    return os.environ.get(PROGRAM_VARIABLE) or "ascertain"
 
 
 async def gather(task_id: str, where: Place) -> Known:
@@ -220,7 +212,7 @@ def _print_effect(effect: KnownEffect) -> None:
         "attempts": str(row.attempt),
         "exists as": row.external_id,
         "job": row.job_id,
-        "error class": row.error_class,
+        "error class": "" if row.state is State.SETTLED else row.error_class,
         "reason": row.evidence.detail or row.evidence.rule,
         "trace": row.trace_id,
     }

@@ -15,12 +15,14 @@ from ascertain.cli import output, place, wording
 from ascertain.contracts import names
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
-from ascertain.contracts.value import KindName, Partition
+from ascertain.contracts.value import KindName, Partition, TaskId
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from temporalio.client import WorkflowExecution
+
+    from ascertain.client import Client
 
 KIND: Final = SearchAttributeKey.for_keyword(names.TASK_KIND)
 PARTITION: Final = SearchAttributeKey.for_keyword(names.TASK_PARTITION)
@@ -28,9 +30,9 @@ STATE: Final = SearchAttributeKey.for_keyword(names.TASK_STATE)
 SINCE: Final = SearchAttributeKey.for_datetime(names.TASK_STATE_SINCE)
 ERROR_CLASS: Final = SearchAttributeKey.for_keyword(names.TASK_ERROR_CLASS)
 
-_RUNNING: Final = "RUNNING"
+RUNNING: Final = "RUNNING"
 # A smooth task carries no state of its own: the server's has to say it.
-_UNLABELLED: Final = {_RUNNING: "Running", TaskOutcome.DONE.value: "Completed"}
+_UNLABELLED: Final = {RUNNING: "Running", TaskOutcome.DONE.value: "Completed"}
 _ENDS: Final = {
     "CANCELLED": "Canceled",
     "FAILED": "Failed",
@@ -42,7 +44,7 @@ _LABELS: Final = (
     *(outcome.value for outcome in TaskOutcome),
     "HELD",
     "WAITING",
-    _RUNNING,
+    RUNNING,
 )
 STATES: Final = tuple(sorted({*_LABELS, *_ENDS}))
 
@@ -64,7 +66,7 @@ class Filter:
         """
         parts: list[str] = []
         if self.state is not None:
-            parts.append(_state_query(self.state.upper()))
+            parts.append(_state_query(self.state))
         if self.partition is not None:
             value = checked_partition(self.partition)
             parts.append(f"{names.TASK_PARTITION} = '{value}'")
@@ -114,6 +116,16 @@ async def search(asked: Filter, config: Path | None) -> list[Listed]:
     query = asked.query()
     client = await place.find(config).client()
     return [_listed(item) async for item in client.tasks(query, limit=asked.limit)]
+
+
+async def newest(client: Client, task_id: str) -> Listed | None:
+    """The newest run of a task that a search finds; None: a search does not find it (yet).
+
+    Raises:
+        TemporalDown: The server cannot be asked.
+    """
+    query = f"WorkflowId = '{checked(TypeAdapter(TaskId), task_id, 'task')}'"
+    return next(iter([_listed(item) async for item in client.tasks(query, limit=1)]), None)
 
 
 async def list_tasks(asked: Filter, config: Path | None, *, as_json: bool) -> None:
@@ -171,9 +183,19 @@ def checked_partition(name: str) -> str:
     return checked(TypeAdapter(Partition), name, "partition")
 
 
-def _state_query(state: str) -> str:
-    if state not in STATES:
+def checked_state(state: str) -> str:
+    """A state that a task can be in.
+
+    Raises:
+        BadParameter: It is none.
+    """
+    if state.upper() not in STATES:
         raise typer.BadParameter(f"no task is ever {state!r}; states are {', '.join(STATES)}")
+    return state.upper()
+
+
+def _state_query(name: str) -> str:
+    state = checked_state(name)
     options: list[str] = []
     if state in _LABELS:
         options.append(f"{names.TASK_STATE} = '{state}'")

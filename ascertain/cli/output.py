@@ -8,7 +8,7 @@ import sys
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
-from ascertain.cli.text import plain
+from ascertain.cli.text import as_typed, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ def json_line(value: Mapping[str, object]) -> None:
 
 def line(text: str = "") -> None:
     """Print a line of the result."""
-    _write(text + "\n")
+    _write(as_typed(text) + "\n")
 
 
 def lines(texts: Iterable[str]) -> None:
@@ -52,7 +52,7 @@ def lines(texts: Iterable[str]) -> None:
 def note(text: str) -> None:
     """Tell the person something that is not the result."""
     try:
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(as_typed(text) + "\n")
         sys.stderr.flush()
     except OSError:
         return

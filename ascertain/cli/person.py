@@ -17,7 +17,7 @@ from ascertain.cli import output, place, wording
 from ascertain.cli.failure import AwaitsSecond, Declined
 from ascertain.contracts.command import Action, Command
 from ascertain.contracts.fault import faults
-from ascertain.errors import CommandRefused, TemporalDown
+from ascertain.errors import AlreadyOver, CommandRefused, TemporalDown
 
 if TYPE_CHECKING:
     from ascertain.client import Client
@@ -76,7 +76,7 @@ async def takeover(
     Raises:
         CommandRefused: It was not applied; says what stands in its way.
         AwaitsSecond: It is on record, and a second person has to say the same.
-        NotFound: There is no such task, or it is over.
+        NotFound: There is no such task; ``AlreadyOver``: it is over.
         BadParameter: Nobody said for which version, and nobody can be asked.
     """
     if order.version is None and as_json:
@@ -108,6 +108,8 @@ async def _look(client: Client, task_id: str) -> OpenEffect:
             status = await client.status(task_id)
     except TimeoutError:
         raise _unanswered(task_id) from None
+    if status.open is None and status.outcome is not None:
+        raise AlreadyOver(f"task {task_id} is {status.outcome}, so there is nothing to decide")
     if status.open is None:
         raise CommandRefused(f"task {task_id} has no open effect, so there is nothing to decide")
     return status.open

@@ -1,11 +1,11 @@
-"""``ascertain result``, ``reconcile`` and ``cancel``."""
+"""``ascertain result``, ``wait``, ``reconcile`` and ``cancel``."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
 
-from ascertain.cli import attend, output, place, shape
+from ascertain.cli import attend, listing, output, place, shape
 from ascertain.cli.failure import NOT_DONE
 from ascertain.contracts.task import TaskOutcome
 
@@ -32,11 +32,33 @@ async def result(
     return 0 if ended.outcome is TaskOutcome.DONE else NOT_DONE
 
 
+async def wait(
+    task_id: str, state: str | None, within: timedelta | None, config: Path | None, *, as_json: bool
+) -> int:
+    """Wait until a task is in a state, and print where it stands.
+
+    Returns:
+        0, or 8 if it is over and never came there.
+
+    Raises:
+        NotFound: There is no such task.
+        NotOver: It is not there in time.
+    """
+    wanted = None if state is None else listing.checked_state(state)
+    client = await place.find(config).client()
+    found = await attend.wait(client, task_id, wanted, within)
+    if as_json:
+        output.document(found.document())
+    else:
+        output.line(f"Task {task_id} is {found.state}.")
+    return 0 if wanted in {None, found.state} else NOT_DONE
+
+
 async def reconcile(task_id: str, config: Path | None, *, as_json: bool) -> None:
     """Have a task ask the outside now.
 
     Raises:
-        NotFound: There is no such task, or it is over.
+        NotFound: There is no such task; ``AlreadyOver``: it is over.
     """
     client = await place.find(config).client()
     await client.reconcile_now(task_id)
@@ -50,7 +72,7 @@ async def cancel(task_id: str, config: Path | None, *, as_json: bool) -> None:
     """Cancel a task.
 
     Raises:
-        NotFound: There is no such task, or it is over.
+        NotFound: There is no such task; ``AlreadyOver``: it is over.
     """
     client = await place.find(config).client()
     await client.cancel(task_id)

@@ -18,7 +18,7 @@ from ascertain.machine import Move
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from ascertain.cli.known import Known, KnownEffect, Run
     from ascertain.contracts.effect import AuditEvent
@@ -99,7 +99,8 @@ def tell(known: Known, program: str = "ascertain") -> Story:
         known: What could be found out.
         program: How the reader calls the command.
     """
-    chapters = [Chapter("The task", tuple(_task(known)))]
+    about = tuple(_task(known))
+    chapters = [Chapter("The task", about)] if about else []
     chapters += [Chapter(_title(effect), tuple(_effect(known, effect))) for effect in known.effects]
     if known.gaps:
         chapters.append(Chapter("What could not be asked", tuple(map(plain, known.gaps))))
@@ -171,6 +172,8 @@ def _task(known: Known) -> Iterable[str]:
     run, status = known.run, known.status
     if known.kind:
         yield f"Its kind is {known.kind}, its partition {known.partition}."
+    if run is None and not known.gaps:
+        yield "Temporal has no workflow of it: a stream carried it, or it ended longer ago than is kept."
     if run is not None:
         yield f"It was started at {wording.moment(run.started_at)}."
         if run.closed_at is not None:
@@ -180,7 +183,7 @@ def _task(known: Known) -> Iterable[str]:
     if status.cancelling:
         yield "It was told to cancel: no new step starts, and what is open is ascertained first."
     if status.open is not None:
-        yield from _open_effect(status.open)
+        yield from _open_effect(status.open, known.at)
     for pending in status.pending_commands:
         at = wording.clock(pending.at)
         yield wording.sentence(f"A command waits for a second person since {at}", pending.detail)
@@ -191,13 +194,13 @@ def _task(known: Known) -> Iterable[str]:
         yield said
 
 
-def _open_effect(opened: OpenEffect) -> Iterable[str]:
+def _open_effect(opened: OpenEffect, now: datetime) -> Iterable[str]:
     since = wording.moment(opened.since)
     yield wording.sentence(
         f"It has been at step {opened.step} like this since {since}", opened.reason
     )
     standing = opened.standing
-    if standing is not None and standing.conclusive_at is not None:
+    if standing is not None and standing.conclusive_at is not None and standing.conclusive_at > now:
         at = wording.moment(standing.conclusive_at)
         yield f"That the outside does not show it proves nothing before {at}."
 

@@ -22,8 +22,8 @@ Override = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    known = (submit, list_, show, explain, report, deliveries, result, takeover, reconcile, cancel)
-    for command in known:
+    looking = (submit, list_, show, explain, report, deliveries, result, wait)
+    for command in (*looking, takeover, reconcile, cancel):
         app.command(name=command.__name__.rstrip("_"))(command)
 
 
@@ -172,6 +172,25 @@ def result(
     from ascertain.cli import steering
 
     raise typer.Exit(asyncio.run(steering.result(task, within, config, as_json=as_json)))
+
+
+def wait(
+    task: option.Task,
+    *,
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE", help="As `list --state` takes it.")
+    ] = None,
+    within: option.Within = None,
+    config: option.Config = None,
+    as_json: option.Json = False,
+) -> None:
+    """Wait until a task is in a state. Without --state: until it is over, or a person may decide about it.
+
+    Exit code 8 if it is over and never came there.
+    """
+    from ascertain.cli import steering
+
+    raise typer.Exit(asyncio.run(steering.wait(task, state, within, config, as_json=as_json)))
 
 
 def takeover(  # noqa: PLR0913 - each is one option of the command

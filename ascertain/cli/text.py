@@ -1,7 +1,8 @@
-"""Text of somebody else, made fit for a terminal."""
+"""Text made fit for a terminal: that of somebody else, and that which says what to type."""
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Final
 
@@ -10,6 +11,20 @@ _CONTROL: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]+"
 )
 _LONE_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+
+# How the reader calls us, for the commands that we print; ./run sets it to itself.
+PROGRAM_VARIABLE: Final = "ASCERTAIN_COMMAND"
+_OURS: Final = "`ascertain "
+
+
+def program() -> str:
+    """How the reader calls us."""
+    return os.environ.get(PROGRAM_VARIABLE) or "ascertain"
+
+
+def as_typed(text: str) -> str:
+    """With every command of ours in it as this reader types it."""
+    return text.replace(_OURS, f"`{program()} ")
 
 
 def plain(text: str) -> str:

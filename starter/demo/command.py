@@ -119,7 +119,7 @@ def _lines(report: Report, options: Options) -> list[str]:
 
 async def _stay(demonstration: Demonstration) -> None:
     """Say where everything is, and leave it up until a signal; the verdict stands."""
-    from ascertain.cli.inspection import program
+    from ascertain.cli.text import program
     from starter.demo.guarded import Guarded
 
     stack, folder = demonstration.stack, demonstration.report.folder

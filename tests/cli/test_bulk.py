@@ -26,7 +26,8 @@ async def test_a_smooth_task_of_a_stream_can_be_explained(deployed):
     file = deployed.file(deployed.task(task_id), name="one.jsonl")
     await deployed.cli("submit", file, "--bulk", deployed.new_id())
     shown = await deployed.cli("explain", task_id)
-    assert "SETTLED" in shown.out or "exists" in shown.out
+    assert "a stream carried it" in shown.out
+    assert "It exists outside as" in shown.out
 
 
 async def test_a_line_that_is_no_task_is_told_and_nothing_is_begun_until_it_is_mended(deployed):
@@ -56,6 +57,11 @@ async def test_the_same_file_again_tells_what_became_of_it_and_other_tasks_need_
     assert f"stream {name!r} carries other tasks" in refused.sentence
 
 
-async def test_a_stream_that_nobody_opened_cannot_be_paused(deployed):
+async def test_a_stream_that_nobody_opened_or_that_is_over_cannot_be_paused(deployed):
     unknown = await deployed.cli("stream", "pause", "nobody-opened-this", code=5)
-    assert "nobody-opened-this" in unknown.sentence
+    assert unknown.sentence == "there is no stream nobody-opened-this"
+    name = deployed.new_id()
+    file = deployed.file(deployed.task(deployed.new_id()), name="a.jsonl")
+    await deployed.cli("submit", file, "--bulk", name)
+    late = await deployed.cli("stream", "pause", name, code=4)
+    assert late.sentence == f"stream {name} is over, so nothing can be told it any more"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import shlex
 from typing import Self
 
 import pytest
@@ -200,4 +201,92 @@ async def test_a_task_without_an_open_effect_cannot_be_decided(deployed):
     task_id = deployed.new_id()
     await deployed.cli("submit", deployed.file(deployed.task(task_id)), "--wait")
     answer = await deployed.cli("takeover", task_id, "take", "--reason", "x", "--yes", code=4)
-    assert answer.sentence == f"task {task_id} has no open effect, so there is nothing to decide"
+    assert answer.sentence == f"task {task_id} is DONE, so there is nothing to decide"
+
+
+@pytest.mark.parametrize(
+    "given", [("takeover", "take", "--reason", "x", "--version", "2"), ("reconcile",), ("cancel",)]
+)
+async def test_a_task_that_is_over_is_told_to_be_so_and_one_that_never_was_to_be_missing(
+    deployed, given
+):
+    task_id = deployed.new_id()
+    await deployed.cli("submit", deployed.file(deployed.task(task_id)), "--wait")
+    command, *more = given
+    answer = await deployed.cli(command, task_id, *more, code=4)
+    assert answer.sentence == f"task {task_id} is DONE, so nothing can be told it any more"
+    answer = await deployed.cli(command, "never-was", *more, code=5)
+    assert answer.sentence == "there is no task never-was"
+
+
+async def decidable(deployed, **more):
+    """A quarantined task about which a person may decide now, and its row."""
+    task_id = await quarantined(deployed, **more)
+    await deployed.cli("wait", task_id, "--within", "50s")
+    return task_id, await row(deployed, task_id)
+
+
+async def test_an_input_is_amended_by_the_line_that_is_advised_and_the_old_one_is_never_done(
+    deployed,
+):
+    task_id, before = await decidable(deployed)
+    told = (await deployed.cli("explain", task_id, "--json")).document["safe_next"]
+    (line,) = [item["command"] for item in told if item["action"] == "amend"]
+    assert "--input JSON --evidence JSON" in line
+    given = ("takeover", task_id, "amend", "--version", str(before.version), "--reason", "a typo")
+    changed = deployed.file({"text": "mended"}, name="input.json")
+    answer = await deployed.cli(*given, "--input", f"@{changed}", code=4)
+    assert "give as evidence what shows that it does not exist" in answer.sentence
+    seen = ("--evidence", '{"statement": "without it"}')
+    await deployed.cli(*given, "--input", '{"text": "mended"}', *seen)
+    result = await deployed.client.result(task_id)
+    (fact,) = deployed.outside.books.facts_of(result.steps[0].effect_id)
+    assert fact.content["text"] == "mended"
+    assert result.steps[0].effect_id != before.effect_id
+    shown = (await deployed.cli("show", task_id, "--json")).document["effects"]
+    assert {each["state"] for each in shown} == {"SUPERSEDED", "SETTLED"}
+    told = await deployed.cli("explain", task_id)
+    assert "ada replaced its input: a typo." in told.out
+    assert f"It replaces {before.effect_id}" in told.out
+
+
+async def test_a_settled_step_is_taken_back_by_the_line_that_is_advised(deployed):
+    task_id = deployed.new_id("undo")
+    task = deployed.task(task_id)
+    task["steps"][0]["undo"] = {"kind": "note.create", "input": {"text": "taken back"}}
+    task["steps"].append({**deployed.task(task_id, "note.blind")["steps"][0], "name": "second"})
+    deployed.outside.rules.add(Rule(reference=deployed.effect_id(task_id, "second"), submit=LOST))
+    await deployed.client.submit(Task(**task))
+    await deployed.cli("wait", task_id, "--within", "50s")
+    told = (await deployed.cli("explain", task_id, "--json")).document["safe_next"]
+    (line,) = [item["command"] for item in told if item["action"] == "undo"]
+    words = shlex.split(line.replace("WHY", "ordered twice"))[1:]
+    await deployed.cli(*words)
+    undone = deployed.effect_id(task_id, "note~undo")
+
+    async def taken_back():
+        return len(deployed.outside.books.facts_of(undone)) == 1
+
+    await wait_until(taken_back, what="the undo")
+    again = await deployed.cli(*words, code=4)
+    assert again.sentence.startswith(f"task {task_id}: name by effect_id one settled step")
+    answer = await deployed.cli("takeover", task_id, "undo", "--reason", "x", code=2)
+    assert "undo is about a settled step: say --effect and --version of it" in answer.sentence
+
+
+async def test_above_the_limit_the_first_command_ends_with_10_and_a_second_person_applies_it(
+    deployed,
+):
+    task_id, before = await decidable(deployed, kind="note.watched")
+    given = ("takeover", task_id, "deny", "--version", str(before.version), "--reason", "not there")
+    first = await deployed.cli(*given, "--json", code=10)
+    assert first.document["error"]["code"] == "awaits_second_person"
+    assert first.document["error"]["answer"]["pending"] is True
+    assert "a second person" in (await deployed.cli(*given, code=10)).sentence
+    assert "A command waits for a second person" in (await deployed.cli("explain", task_id)).out
+    await deployed.cli(*given, "--operator", "grace")
+    result = await deployed.client.result(task_id)
+    assert result.outcome == "DONE"
+    trail = await deployed.ledger.audit(before.effect_id)
+    (denied,) = [event for event in trail if event.move == "deny"]
+    assert denied.evidence.body["persons"] == ["ada", "grace"]

@@ -14,7 +14,8 @@ from ascertain.errors import AscertainError
 from tests.cli.conftest import PROGRAM
 
 OPERATOR = {
-    *("submit", "list", "show", "explain", "deliveries", "result", "takeover", "reconcile"),
+    *("submit", "list", "show", "explain", "deliveries", "result", "wait", "takeover"),
+    "reconcile",
     *("cancel", "pause", "resume", "partitions", "stream", "snapshot", "doctor", "migrate"),
     *("schema", "version", "report", "top", "audit", "sweep", "census", "replay", "incident"),
 }

@@ -33,8 +33,8 @@ async def test_a_replay_is_started_looked_at_resumed_and_reported(deployed):
     await status_of(deployed, "replay", "rep-1", phase="DONE")
     shown = await deployed.cli("replay", "status", "rep-1")
     assert "result: 1 LEFT = 1 of 1 items" in shown.out
-    refused = await deployed.cli("replay", "resume", "rep-1", "--reason", "x", code=5)
-    assert "could not tell rep-1" in refused.sentence
+    refused = await deployed.cli("replay", "resume", "rep-1", "--reason", "x", code=4)
+    assert refused.sentence == "rep-1 is over, so nothing can be told it any more"
     told = await deployed.cli("replay", "report", "rep-1")
     assert task_id in told.out
     assert "dry run: 1 still unknown = 1 of 1 items" in told.out
@@ -72,4 +72,5 @@ async def test_an_incident_is_opened_approved_looked_at_and_closed(deployed):
     assert shown.out.count("done") >= len(Step)
     closed = await deployed.cli("incident", "close", "inc", "--reason", "over")
     assert "Incident incident-inc: closed." in closed.out
-    assert (await deployed.cli("incident", "close", "inc", "--reason", "over", code=5)).sentence
+    late = await deployed.cli("incident", "close", "inc", "--reason", "over", code=4)
+    assert late.sentence == "incident-inc is over, so nothing can be told it any more"

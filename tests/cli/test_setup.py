@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 
 import asyncpg
 import pytest
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.taskqueue.v1 import PollerInfo
 from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 
+from ascertain.cli import checkup
 from ascertain.ledger import migration
 from starter.process import free_port
 from tests.waiting import wait_until
@@ -60,6 +64,17 @@ async def test_doctor_says_what_to_do_about_everything_that_fails(deployed, bare
     assert "set ASCERTAIN_SECRET_NOTES_KEY" in found["secret NOTES_KEY"]["detail"]
 
 
+def test_a_worker_that_died_is_not_believed_to_serve_for_as_long_as_the_server_remembers_it():
+    now = datetime(2026, 3, 4, 3, 0, tzinfo=UTC)
+
+    def asked(name, seconds):
+        at = Timestamp()
+        at.FromDatetime(now - timedelta(seconds=seconds))
+        return PollerInfo(identity=name, last_access_time=at)
+
+    assert checkup.alive([asked("b", 60), asked("dead", 120), asked("a", 1)], now) == ["a", "b"]
+
+
 async def test_doctor_names_the_search_attributes_that_are_missing(deployed):
     service = deployed.client.temporal.workflow_service
     await service.register_namespace(
@@ -79,6 +94,16 @@ async def test_doctor_names_the_search_attributes_that_are_missing(deployed):
     assert check["verdict"] == "failed"
     assert "not registered: TaskKind, TaskPartition, TaskState" in check["detail"]
     assert "start a worker" in check["advice"]
+
+
+async def test_what_is_advised_begins_with_what_was_typed(cli):
+    away = {"TEMPORAL_ADDRESS": f"127.0.0.1:{free_port()}"}
+    for called in ("ascertain", "./run"):
+        answer = await cli("list", "--json", code=6, ASCERTAIN_COMMAND=called, **away)
+        assert f"start one with `{called} dev`" in answer.sentence
+        assert f"start one with `{called} dev`" in answer.document["error"]["message"]
+        told = await cli("doctor", code=6, ASCERTAIN_COMMAND=called, **away)
+        assert f"start one with `{called} dev`" in told.out
 
 
 async def test_doctor_says_what_cannot_be_reached(cli):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -195,6 +196,27 @@ async def test_what_was_too_early_for_a_person_is_told_to_be_so():
         if item.action is Action.TAKE
     ]
     assert take.meaning == advice.MEANING[Action.TAKE]
+
+
+async def test_a_time_that_has_passed_is_not_told_although_the_worker_had_to_name_it():
+    night = Night(in_flight_max=timedelta(hours=1))
+    await night.attempt(lost())
+    known = await night.known(doing="reconcile_in")
+    assert "proves nothing before" in text(known)
+    later = replace(known, at=known.at + timedelta(hours=2))
+    told = story.tell(later)
+    assert "proves nothing before" not in text(later)
+    assert not [item for item in told.safe_next if "Not before" in item.meaning]
+
+
+async def test_who_cannot_ask_is_advised_to_amend_with_evidence():
+    night = Night(lookup=None)
+    await night.attempt(lost())
+    night.later(60)
+    await night.finding(Several(external_ids=("a", "b")))
+    told = story.tell(await night.known(doing="quarantined"))
+    (amend,) = [item for item in told.safe_next if item.action is Action.AMEND]
+    assert "--input JSON --evidence JSON" in amend.command
 
 
 async def test_a_taken_over_task_names_its_owner_and_every_decision():

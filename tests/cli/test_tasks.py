@@ -10,11 +10,11 @@ from tests.waiting import wait_until
 LOST = SubmitKnobs.model_validate({"reply": {"kind": "drop"}})
 
 
-async def quarantined(deployed, **more) -> str:
+async def quarantined(deployed, kind="note.blind", **more) -> str:
     """A task whose answer was lost and that nobody can ask for: a person has to decide."""
     task_id = deployed.new_id("blind")
-    deployed.outside.rules.add(Rule(reference=deployed.effect_id(task_id), submit=LOST))
-    await deployed.client.submit(Task(**deployed.task(task_id, "note.blind", **more)))
+    deployed.outside.rules.add(Rule(times=1, reference=deployed.effect_id(task_id), submit=LOST))
+    await deployed.client.submit(Task(**deployed.task(task_id, kind, **more)))
     await wait_until(lambda: standing(deployed, task_id), what="a quarantined effect")
     return task_id
 
@@ -144,6 +144,36 @@ async def test_result_waits_and_its_exit_code_says_whether_the_task_is_done(depl
     waiting = await quarantined(deployed)
     over = await deployed.cli("result", waiting, "--within", "200ms", "--json", code=9)
     assert over.document["error"]["code"] == "not_over"
+
+
+async def test_a_state_can_be_waited_for_and_then_every_search_shows_it(deployed):
+    task_id = await quarantined(deployed)
+    reached = await deployed.cli("wait", task_id, "--state", "quarantined", "--json")
+    assert (reached.document["state"], reached.document["error_class"]) == (
+        "QUARANTINED",
+        "no_lookup",
+    )
+    assert task_id in await listed(deployed, "--state", "QUARANTINED", "--limit", "10000")
+    version = str((await standing(deployed, task_id)).version)
+    assert "is QUARANTINED" in (await deployed.cli("wait", task_id, "--within", "50s")).out
+    now = ("--version", version, "--reason", "nobody may decide before it can be decided")
+    await deployed.cli("takeover", task_id, "abandon", *now)
+    over = await deployed.cli("wait", task_id)
+    assert over.out == f"Task {task_id} is ABANDONED.\n"
+    await deployed.cli("wait", task_id, "--state", "DONE", code=8)
+
+
+async def test_a_wait_says_what_it_did_not_come_to(deployed):
+    task_id = await quarantined(deployed)
+    late = await deployed.cli("wait", task_id, "--state", "DONE", "--within", "1s", code=9)
+    assert f"task {task_id} is not over: it waits for a person" in late.sentence
+    assert (await deployed.cli("wait", "never-was", code=5)).sentence == (
+        "there is no task never-was"
+    )
+    assert (
+        "no task is ever 'GONE'"
+        in (await deployed.cli("wait", task_id, "--state", "GONE", code=2)).sentence
+    )
 
 
 async def test_reconcile_has_the_outside_asked_now(deployed):

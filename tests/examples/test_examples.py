@@ -22,7 +22,7 @@ async def test_one_command_runs_a_task_of_each_domain_and_each_has_one_fact():
     assert process.returncode == 0, noted.decode()[-3000:] + told.decode()
     shown = json.loads(told)["examples"]
     assert {one["kind"].split(".")[0] for one in shown} == DOMAINS
-    facts = {one["kind"]: one["facts"] for one in shown}
-    assert facts.pop("computation.quote") is None
-    assert set(facts.values()) == {1}
+    facts = {one["kind"]: (one["facts"], one["facts_due"]) for one in shown}
+    assert facts.pop("computation.quote") == (0, 0)
+    assert set(facts.values()) == {(1, 1)}
     assert {one["outcome"] for one in shown} == {"DONE"}
