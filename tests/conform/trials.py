@@ -39,7 +39,7 @@ async def http():
         yield Trial(
             kind=lambda url: {
                 "adapter": "http",
-                "options": {**OPTIONS, "base_url": url, "timeout": 1},
+                "options": {**OPTIONS, "base_url": url, "timeout": 2},
                 "semantics": {"idempotent_for": "PT24H", "compares_bodies": True},
             },
             secrets=lambda _: {"KEY": KEY},
@@ -245,7 +245,7 @@ async def webhook():
                     "url": url,
                     "source": "https://shop.example.com",
                     "sign": ["secret:HOOK"],
-                    "timeout": 1,
+                    "timeout": 2,
                 },
             },
             secrets=lambda _: {"HOOK": SIGNING},

@@ -89,9 +89,12 @@ class Unpermitted(Letters):
 class Blocks(Letters):
     """Holds its event loop up when it is asked to do it again."""
 
+    held = False
+
     async def perform(self, call, permit):
-        if call.attempt == 2:
-            time.sleep(1)  # noqa: ASYNC251 - that is the fault
+        if call.attempt == 2 and not self.held:
+            self.held = True
+            time.sleep(2.5)  # noqa: ASYNC251 - that is the fault
         return await super().perform(call, permit)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ascertain.testing.conformance.bench import Attempted
 
 _AT_ONCE: Final = 5
-_PROBES: Final = 4
+_PROBES: Final = 6
 
 
 async def key(bench: Bench) -> None:

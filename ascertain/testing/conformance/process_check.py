@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ascertain.testing.fault import ReplyFault
 
 _FLOOD: Final = 8
-_HOLD_S: Final = 1.0
+_HOLD_S: Final = 2.0
 _POLL_S: Final = 0.02
 
 

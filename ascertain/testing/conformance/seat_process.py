@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ascertain.ports import Adapter, Kind
 
-HELD_UP: Final = timedelta(seconds=0.5)
+HELD_UP: Final = timedelta(seconds=1)
 _KIB: Final = 1024
 _PEAK: Final = re.compile(r"VmHWM:\s+(\d+) kB")
 _TEXT: Final = 500
