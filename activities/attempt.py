@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-from activities.calling import called, doubt, unsent
+from activities.calling import busy_with, called, doubt, unsent
 from activities.permit import HeldPermit, steady
 from ascertain.contracts import directive, outcome
 from ascertain.contracts.claim import Moved, Stale, Taken
@@ -88,6 +88,7 @@ class Attempt:
         async def send() -> tuple[Outcome]:
             return (await self.adapter.perform(self.outside_call(), permit),)
 
+        busy_with(self.kind.name, self.effect.effect_id)
         (came_to,) = await called(send, [permit], self.kind)
         return came_to
 

@@ -58,6 +58,13 @@ async def called(
     return [told] * len(permits)
 
 
+def busy_with(kind: str, effect: str) -> None:
+    """Name this task after what it does now, for whoever asks what holds the loop up."""
+    task = asyncio.current_task()
+    if task is not None:
+        task.set_name(f"{kind} {effect}")
+
+
 def is_told_to_stop(error: BaseException) -> bool:
     """Whether it is for us: a cancellation, or the end of the loop, and not an adapter's own invention."""
     if isinstance(error, asyncio.CancelledError):

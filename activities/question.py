@@ -6,7 +6,7 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from activities.calling import is_told_to_stop
+from activities.calling import busy_with, is_told_to_stop
 from ascertain.contracts import finding
 from ascertain.errors import LookupDown
 
@@ -35,6 +35,7 @@ async def ask(served: Served, call: Call) -> Finding:
             not classify. None of these says anything of the effect.
     """
     name = served.kind.name
+    busy_with(name, call.effect.effect_id)
     try:
         async with asyncio.timeout(WITHIN.total_seconds() + 1):
             return _classified(await served.adapter.lookup(call, within=WITHIN))

@@ -6,7 +6,7 @@ import asyncio
 from collections import defaultdict
 from typing import TYPE_CHECKING, cast
 
-from activities.calling import called
+from activities.calling import busy_with, called
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,6 +29,7 @@ async def _call(group: Sequence[Attempt]) -> Iterable[tuple[str, Outcome]]:
     adapter = cast("BatchAdapter", group[0].adapter)
     permits = [attempt.permit() for attempt in group]
     calls = [attempt.outside_call() for attempt in group]
+    busy_with(group[0].kind.name, f"{group[0].effect.effect_id} and {len(group) - 1} more")
     came_to = await called(lambda: adapter.perform_many(calls, permits), permits, group[0].kind)
     return zip((attempt.effect.effect_id for attempt in group), came_to, strict=True)
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from activities.serving import Serving
 from ascertain import telemetry
 from ascertain.connection import connect_temporal
 from ascertain.ledger.postgres import open_ledger
+from ascertain.watch import Blocked, Watch
 from workers.namespace import ensure_search_attributes
 from workers.registry import build_kinds
 from workers.schedule import ensure_schedules
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from ascertain.settings import Settings
 
 log = logging.getLogger("ascertain.worker")
+
+# What takes longer delays everybody's leases and heartbeats.
+HELD_UP = timedelta(seconds=1)
 
 
 def _unchanged(serving: Serving) -> Serving:
@@ -69,12 +74,23 @@ async def serve(
             Serving(ledger, kinds, identity(), ledger.replays, Path(settings.snapshots))
         )
         workers = build_workers(client, serving, role, settings.task_queue, ledger.upkeep)
+        stack.enter_context(Watch(HELD_UP, _held_up))
         for worker in workers:
             await stack.enter_async_context(worker)
         if on_ready is not None:
             on_ready(_ready_line(kinds, queues_of(role, kinds), client.namespace))
         await stop.wait()
         log.info("draining: no new work, what is in hand is finished")
+
+
+def _held_up(blocked: Blocked) -> None:
+    log.warning(
+        "the event loop was held up for %.1f s and more by %s, at %s: every effect of this worker waits; "
+        "run what blocks in a thread or a process",
+        blocked.for_s,
+        blocked.task or "a callback",
+        blocked.where,
+    )
 
 
 def stop_on_signals() -> asyncio.Event:
