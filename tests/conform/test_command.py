@@ -11,6 +11,9 @@ from ascertain.contracts.measured import Measured
 from tests.conform import trials
 from tests.conform.test_wrong_adapters import KEYLESS, trial
 
+# Processes of its own and dozens of attempts: a busy machine needs its time.
+pytestmark = pytest.mark.timeout(600)
+
 PLACE = "tests.conform.test_command"
 
 computation = trials.compute

@@ -7,6 +7,9 @@ import pytest
 from ascertain.testing.conformance import conform
 from tests.conform import trials
 
+# Processes of its own and dozens of attempts: a busy machine needs its time.
+pytestmark = pytest.mark.timeout(600)
+
 
 def passed(report):
     assert report.ok, report.text()

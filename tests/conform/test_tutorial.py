@@ -7,11 +7,16 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from ascertain.contracts.measured import Measured
 from ascertain.settings import load
 from tests.adapters.calls import GivenSecrets
 from tests.docs.blocks import ROOT, blocks
 from workers.registry import build_kinds
+
+# Processes of its own and dozens of attempts: a busy machine needs its time.
+pytestmark = pytest.mark.timeout(600)
 
 PAGE = ROOT / "docs" / "how-to" / "adapter.md"
 TEMPLATE = ROOT / "examples" / "adapter"

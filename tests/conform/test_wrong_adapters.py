@@ -11,6 +11,9 @@ from ascertain.testing.conformance import Trial, conform
 from ascertain.testing.knob import Dedupe, Knobs, LookupKnobs, Rule
 from ascertain.testing.outside import Outside
 
+# Processes of its own and dozens of attempts: a busy machine needs its time.
+pytestmark = pytest.mark.timeout(600)
+
 # Longer than silence is waited for: a busy machine makes no attempt time out.
 TIMEOUT_S = 10
 PATIENCE = timedelta(seconds=0.4)
