@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import machine, report, result
+from benchmarks import machine, peer, report, result
 from benchmarks.ledger_cost import count
 from benchmarks.measure import measure
-from benchmarks.plan import Contender, Load, Plan, Store
+from benchmarks.plan import PEERS, USUAL, Contender, Load, Plan, Store
 from benchmarks.stack import running
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _DEFAULT = Plan()
 
 
-def bench(
+def bench(  # noqa: PLR0913  # each is one option of the command line
     *,
     server: Annotated[
         Store, typer.Option(help="Where the Temporal server keeps histories.")
@@ -37,6 +37,9 @@ def bench(
     side: Annotated[
         list[Contender] | None, typer.Option(help="Only this one; may be given again.")
     ] = None,
+    peers: Annotated[
+        bool, typer.Option("--peers", help="DBOS too, which the first time installs it apart.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="The result as JSON on standard output.")
     ] = False,
@@ -57,7 +60,7 @@ def bench(
     else:
         plan = Plan(
             store=server,
-            contenders=tuple(Contender) if side is None else tuple(dict.fromkeys(side)),
+            contenders=_contenders(side, peers=peers),
             rounds=rounds,
             loads=_DEFAULT.loads if load is None else tuple(map(_load, load)),
         )
@@ -88,6 +91,16 @@ async def run(plan: Plan, tell: Callable[[str], None]) -> dict[str, Any]:
         }
     costs = {side: cost for side, cost in counted.items() if cost is not None}
     return result.as_json(plan, measured, costs, before)
+
+
+def _contenders(chosen: list[Contender] | None, *, peers: bool) -> tuple[Contender, ...]:
+    if peers and not peer.is_here():
+        raise typer.BadParameter("DBOS is not installed here; `./run bench --peers` does that")
+    if chosen is None:
+        return tuple(Contender) if peers else USUAL
+    if PEERS & set(chosen) and not peers:
+        raise typer.BadParameter("a peer is measured with --peers alone")
+    return tuple(contender for contender in Contender if contender in chosen)
 
 
 def _load(text: str) -> Load:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from ascertain.client import Client
 from ascertain.contracts.task import Step, Task, TaskOutcome
+from ascertain.door import admit
 from ascertain.settings import FILE_VARIABLE, LEDGER_VARIABLE
+from ascertain.stream import Stream, workflow_id
 from benchmarks.answering import PATH
 from benchmarks.bare import worker as bare_worker
 from benchmarks.bare.workflow import TASK_QUEUE, WORKFLOW
 from benchmarks.call import CallFailed
 from benchmarks.cpu import Part, Process
 from benchmarks.plan import Contender
-from benchmarks.side import Side
+from benchmarks.side import BULK_SCALE, Side, one_by_one
 from benchmarks.work import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
     from temporalio.client import Client as TemporalClient
@@ -81,7 +84,8 @@ def bare(client: TemporalClient, work: Work, processes: Mapping[Part, Process]) 
         if external_id != f"fact-{task_id}":
             raise CallFailed(f"{task_id} ended with {external_id}")
 
-    return Side(Contender.BARE, do, {**processes, Part.WORKER: work.process}, _events_at(client))
+    processes = {**processes, Part.WORKER: work.process}
+    return Side(Contender.BARE, one_by_one(do), processes, _events_of_one(client))
 
 
 def submitting(
@@ -101,11 +105,40 @@ def submitting(
         if result.outcome is not TaskOutcome.DONE:
             raise CallFailed(f"{task_id} ended {result.outcome}")
 
-    return Side(contender, do, processes, _events_at(client), database)
+    return Side(contender, one_by_one(do), processes, _events_of_one(client), database)
 
 
 def _server(temporal: TemporalServer) -> dict[str, str]:
     return {"TEMPORAL_ADDRESS": temporal.address, "TEMPORAL_NAMESPACE": temporal.namespace}
+
+
+def streaming(client: TemporalClient, processes: Mapping[Part, Process], *, database: str) -> Side:
+    """Ascertain: feed the tasks to a stream as ``submit --bulk`` does, and wait for what became of all."""
+    ours = Client(client)
+
+    async def carry(task_ids: Sequence[str], _: int) -> Sequence[float]:
+        now = asyncio.get_running_loop().time
+        begun = now()
+        latencies: list[float] = []
+        stream = Stream(ours, task_ids[0])
+        await stream.open()
+        async for done in stream.carry(_admitted(task_ids)):
+            latencies += [now() - begun] * (done - len(latencies))
+        told = (await stream.close()).tally
+        if told.settled != len(task_ids):
+            raise CallFailed(f"stream {stream.name} ended with {told}")
+        return latencies
+
+    async def events(task_ids: Sequence[str]) -> int:
+        handle = client.get_workflow_handle(workflow_id(task_ids[0]))
+        return (await handle.describe()).history_length
+
+    return Side(Contender.STREAM, carry, processes, events, database, scale=BULK_SCALE)
+
+
+async def _admitted(task_ids: Sequence[str]) -> AsyncIterator[Task]:
+    for task_id in task_ids:
+        yield admit(_task(task_id).model_dump(mode="json"))
 
 
 def _task(task_id: str) -> Task:
@@ -113,8 +146,10 @@ def _task(task_id: str) -> Task:
     return Task(task_id=task_id, kind="benchmark", steps=(step,))
 
 
-def _events_at(client: TemporalClient) -> Callable[[str], Awaitable[int]]:
-    async def events(task_id: str) -> int:
+def _events_of_one(client: TemporalClient) -> Callable[[Sequence[str]], Awaitable[int]]:
+
+    async def events(task_ids: Sequence[str]) -> int:
+        (task_id,) = task_ids
         return (await client.get_workflow_handle(task_id).describe()).history_length
 
     return events

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.call import call
 from benchmarks.plan import Contender
-from benchmarks.side import Side
+from benchmarks.side import Side, one_by_one
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,7 @@ def bare_call(wire: Wire, outside: str, processes: Mapping[Part, Process]) -> Si
     async def do(task_id: str) -> None:
         await call(wire, outside, task_id)
 
-    return Side(Contender.CALL, do, processes)
+    return Side(Contender.CALL, one_by_one(do), processes)
 
 
 async def call_between_commits(
@@ -48,4 +48,4 @@ async def call_between_commits(
         await pool.execute(_CLAIM, task_id)
         await pool.execute(_SETTLE, task_id, await call(wire, outside, task_id))
 
-    return Side(Contender.CALL2, do, processes, database=database)
+    return Side(Contender.CALL2, one_by_one(do), processes, database=database)

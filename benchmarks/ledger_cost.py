@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
+from ascertain.ledger.statement import statement
 from benchmarks.measure import run_tasks
 
 if TYPE_CHECKING:
@@ -21,11 +22,18 @@ _END_SESSIONS: Final = """
 select pg_terminate_backend(pid, 5000) from pg_stat_activity
 where backend_type = 'client backend' and pid <> pg_backend_pid()
 """
+_COMMITS: Final = "select xact_commit from pg_stat_database where datname = current_database()"
 _SYNCS: Final = """
 select sum(fsyncs)::bigint from pg_stat_io where backend_type = 'client backend' and object = 'wal'
 """
 _WRITTEN: Final = "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
 _STATEMENT: Final = ("LOG:  execute ", "LOG:  statement: ")
+# When a session begins is chance, and no task's cost: what it is told then, and the pairs of statements with
+# which asyncpg asks for types, once a session.
+_BEGINNING: Final = "LOG:  statement: " + statement("commit_durably").splitlines()[0]
+_TYPES: Final = "WITH RECURSIVE typeinfo_tree("
+# What this session did itself must not show some time later.
+_FLUSH: Final = "select pg_stat_force_next_flush()"
 _FEW: Final = 3
 
 
@@ -35,11 +43,13 @@ class LedgerCost:
 
     Attributes:
         statements: Sent to the database.
+        commits: Of transactions, also those that only read.
         wal_syncs: Of its log that a session waited for.
         wal_bytes: Written to it, by whomever.
     """
 
     statements: float
+    commits: float
     wal_syncs: float
     wal_bytes: float
 
@@ -59,8 +69,8 @@ async def count(
             await run_tasks(side, batch, numbers)
             seen.append(await _seen(watcher, postgres))
     costs = [(second - first) - (first - start) for start, first, second in zip(*seen, strict=True)]
-    statements, syncs, written = (cost / tasks for cost in costs)
-    return LedgerCost(statements, syncs, written)
+    statements, commits, syncs, written = (cost / (tasks * side.scale) for cost in costs)
+    return LedgerCost(statements, commits, syncs, written)
 
 
 @asynccontextmanager
@@ -78,8 +88,11 @@ async def _logging(database: str) -> AsyncGenerator[asyncpg.Connection[asyncpg.R
 
 async def _seen(
     watcher: asyncpg.Connection[asyncpg.Record], postgres: EmbeddedPostgres
-) -> tuple[int, int, int]:
+) -> tuple[int, int, int, int]:
     await watcher.execute(_END_SESSIONS)
+    await watcher.execute(_FLUSH)
     text = postgres.log.read_text("utf-8", errors="replace")
     statements = sum(text.count(sign) for sign in _STATEMENT)
-    return statements, await watcher.fetchval(_SYNCS), await watcher.fetchval(_WRITTEN)
+    statements -= text.count(_BEGINNING) + 2 * text.count(_TYPES)
+    counted = [await watcher.fetchval(query) for query in (_COMMITS, _SYNCS, _WRITTEN)]
+    return statements, counted[0], counted[1], counted[2]

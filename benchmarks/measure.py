@@ -32,6 +32,11 @@ class Batch:
     wall_s: float
     cpu_s: dict[Part, float]
 
+    @property
+    def tasks(self) -> int:
+        """How many it did."""
+        return len(self.latencies_s)
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -40,12 +45,12 @@ class Measured:
     Attributes:
         idle: Processor seconds per second of each side while nothing is asked of it.
         batches: In the order in which they ran.
-        events: History events of a finished task.
+        events: History events per finished task.
     """
 
     idle: dict[Contender, dict[Part, float]]
     batches: tuple[Batch, ...]
-    events: dict[Contender, int]
+    events: dict[Contender, float]
 
 
 async def measure(
@@ -61,7 +66,7 @@ async def measure(
     """
     for side in sides:
         tell(f"{side.contender}: warming up")
-        await _tasks(side, min(plan.apart, 10), plan.apart, numbers)
+        await run_tasks(side, plan.apart, numbers, in_flight=min(plan.apart, 10))
     tell("watching the idle stack")
     idle = await _idle(plan, sides)
     batches: list[Batch] = []
@@ -70,40 +75,30 @@ async def measure(
             for side in sides:
                 tell(f"round {turn} of {plan.rounds}: {side.contender}, {load.name}")
                 batches.append(await _batch(plan, side, load, numbers))
-    return Measured(idle, tuple(batches), await _events(sides, numbers))
+    return Measured(idle, tuple(batches), await _events(plan, sides, numbers))
 
 
 async def _batch(plan: Plan, side: Side, load: Load, numbers: Iterator[int]) -> Batch:
-    before = _used(side)
-    wall, latencies = await _tasks(side, load.in_flight, load.tasks, numbers)
+    now = asyncio.get_running_loop().time
+    task_ids = _task_ids(side, load.tasks, numbers)
+    before, begun = _used(side), now()
+    latencies = await side.carry(task_ids, load.in_flight)
+    wall = now() - begun
     await asyncio.sleep(plan.settle_s)
     return Batch(side.contender, load, tuple(latencies), wall, _since(before, side))
 
 
-async def run_tasks(side: Side, tasks: int, numbers: Iterator[int]) -> None:
-    """So many tasks, one after the other."""
-    await _tasks(side, 1, tasks, numbers)
+async def run_tasks(
+    side: Side, tasks: int, numbers: Iterator[int], *, in_flight: int = 1
+) -> Sequence[str]:
+    """So many tasks, times the side's scale; gives back their ids."""
+    task_ids = _task_ids(side, tasks, numbers)
+    await side.carry(task_ids, in_flight)
+    return task_ids
 
 
-async def _tasks(
-    side: Side, in_flight: int, tasks: int, numbers: Iterator[int]
-) -> tuple[float, list[float]]:
-    """Wall time in seconds, and that of each task."""
-    now = asyncio.get_running_loop().time
-    left = iter(range(tasks))
-    latencies: list[float] = []
-
-    async def one_after_the_other() -> None:
-        for _ in left:
-            begun = now()
-            await side.do(f"{side.contender}-{next(numbers)}")
-            latencies.append(now() - begun)
-
-    begun = now()
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(in_flight, tasks)):
-            group.create_task(one_after_the_other())
-    return now() - begun, latencies
+def _task_ids(side: Side, tasks: int, numbers: Iterator[int]) -> list[str]:
+    return [f"{side.contender}-{next(numbers)}" for _ in range(tasks * side.scale)]
 
 
 async def _idle(plan: Plan, sides: Sequence[Side]) -> dict[Contender, dict[Part, float]]:
@@ -118,13 +113,14 @@ async def _idle(plan: Plan, sides: Sequence[Side]) -> dict[Contender, dict[Part,
     }
 
 
-async def _events(sides: Sequence[Side], numbers: Iterator[int]) -> dict[Contender, int]:
-    found: dict[Contender, int] = {}
+async def _events(
+    plan: Plan, sides: Sequence[Side], numbers: Iterator[int]
+) -> dict[Contender, float]:
+    found: dict[Contender, float] = {}
     for side in sides:
         if side.events is not None:
-            task_id = f"{side.contender}-{next(numbers)}"
-            await side.do(task_id)
-            found[side.contender] = await side.events(task_id)
+            task_ids = await run_tasks(side, 1 if side.scale == 1 else plan.apart, numbers)
+            found[side.contender] = await side.events(task_ids) / len(task_ids)
     return found
 
 

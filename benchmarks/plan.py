@@ -17,19 +17,27 @@ class Contender(StrEnum):
     """A way to do the job.
 
     ``ascertain`` inline effect behind a claim · ``eager`` the same, submitted by the worker's own process ·
-    ``bare`` plain Temporal with an ordinary activity · ``call`` the HTTP call alone · ``call2`` the call
-    between two commits on PostgreSQL.
+    ``stream`` many effects in one stream, a chunk at a time · ``bare`` plain Temporal with an ordinary
+    activity · ``dbos`` a DBOS workflow per effect · ``dbos50`` a DBOS workflow per fifty effects, which it
+    claims and settles together · ``call`` the HTTP call alone · ``call2`` the call between two commits on
+    PostgreSQL.
     """
 
     ASCERTAIN = "ascertain"
     EAGER = "eager"
+    STREAM = "stream"
     BARE = "bare"
+    DBOS = "dbos"
+    DBOS50 = "dbos50"
     CALL = "call"
     CALL2 = "call2"
 
 
 FLOOR = frozenset({Contender.CALL, Contender.CALL2})
-OURS = (Contender.ASCERTAIN, Contender.EAGER)
+PEERS = frozenset({Contender.DBOS, Contender.DBOS50})
+# The sides whose work one worker process of Ascertain does.
+SERVED = frozenset({Contender.ASCERTAIN, Contender.STREAM})
+USUAL = tuple(contender for contender in Contender if contender not in PEERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,7 @@ class Plan:
     """
 
     store: Store = Store.MEMORY
-    contenders: tuple[Contender, ...] = tuple(Contender)
+    contenders: tuple[Contender, ...] = USUAL
     rounds: int = 5
     loads: tuple[Load, ...] = (Load(1, 15), Load(10, 50), Load(100, 100))
     settle_s: float = 0.3
@@ -72,6 +80,8 @@ class Plan:
         """The command that runs it."""
         words = ["./run bench", f"--server {self.store}", f"--rounds {self.rounds}"]
         words += [f"--load {load.in_flight}:{load.tasks}" for load in self.loads]
-        if self.contenders != tuple(Contender):
+        if PEERS & set(self.contenders):
+            words.append("--peers")
+        if self.contenders not in {USUAL, tuple(Contender)}:
             words += [f"--side {contender}" for contender in self.contenders]
         return " ".join(words)

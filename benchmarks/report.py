@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _PARTS: Final = ("client", "worker", "server", "database")
 _NONE: Final = "-"
+_COUNTED: Final = ("statements", "commits", "wal_syncs", "wal_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +104,11 @@ def _cost(result: Mapping[str, Any]) -> Sheet:
     rows: list[list[str]] = []
     for name, side in result["sides"].items():
         database: Mapping[str, Any] = side["database"] or {}
-        counted = [database.get(key) for key in ("statements", "wal_syncs", "wal_bytes")]
+        counted = [database.get(key) for key in _COUNTED]
         cells = [_NONE if number is None else _number(number) for number in counted]
         events = side["history_events"]
-        rows.append([name, _NONE if events is None else str(events), *cells])
-    heads = ["side", "history events", "statements", "waits for WAL sync", "WAL bytes"]
+        rows.append([name, _NONE if events is None else f"{events:.3g}", *cells])
+    heads = ["side", "history events", "statements", "commits", "waits for WAL sync", "WAL bytes"]
     return Sheet("Counted per task", heads, rows)
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from benchmarks import machine, summary
-from benchmarks.plan import OURS, Contender
+from benchmarks.plan import PEERS, Contender
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,14 +35,14 @@ def as_json(
         "rounds": plan.rounds,
         "machine": machine.machine(),
         "load_average": {"before": load_before, "after": machine.load_average()},
-        "versions": machine.versions(),
+        "versions": machine.versions(*(["dbos"] if PEERS & set(plan.contenders) else [])),
         "idle_cpu_ms_per_s": {
             side: {part: spent * 1000 for part, spent in parts.items()}
             for side, parts in measured.idle.items()
         },
         "sides": {side: _side(plan, measured, costs, side) for side in plan.contenders},
-        "ratios": {_pair(ours): _ratios(plan, measured, ours) for ours in _compared(plan)},
-        "aims": {_pair(ours): _aims(plan, measured, ours) for ours in _compared(plan)},
+        "ratios": {" / ".join(pair): _ratios(plan, measured, *pair) for pair in _compared(plan)},
+        "aims": {" / ".join(pair): _aims(plan, measured, *pair) for pair in _compared(plan)},
     }
     return {key: _rounded(value) for key, value in found.items()}
 
@@ -60,31 +60,26 @@ def _side(
 
 def _figures(measured: Measured, side: Contender, load: Load) -> dict[str, Any]:
     batches = summary.batches_of(measured, side, load)
-    return {"tasks": load.tasks, **asdict(summary.figures(batches))}
+    return {"tasks": batches[0].tasks, **asdict(summary.figures(batches))}
 
 
-def _compared(plan: Plan) -> list[Contender]:
-    """Our sides of the run, if plain Temporal ran too."""
-    if Contender.BARE not in plan.contenders:
-        return []
-    return [side for side in plan.contenders if side in OURS]
+def _compared(plan: Plan) -> list[tuple[Contender, Contender]]:
+    return [pair for pair in summary.LIMITS if set(pair) <= set(plan.contenders)]
 
 
-def _pair(ours: Contender) -> str:
-    return f"{ours} / {Contender.BARE}"
-
-
-def _ratios(plan: Plan, measured: Measured, ours: Contender) -> dict[str, Any]:
+def _ratios(plan: Plan, measured: Measured, ours: Contender, theirs: Contender) -> dict[str, Any]:
     by_load: dict[str, Any] = {}
     for load in plan.loads:
-        batches = summary.batches_of(measured, ours, load)
-        theirs = summary.batches_of(measured, Contender.BARE, load)
-        by_load[load.name] = asdict(summary.ratios(batches, theirs))
+        pair = (summary.batches_of(measured, side, load) for side in (ours, theirs))
+        by_load[load.name] = asdict(summary.ratios(*pair))
     return by_load
 
 
-def _aims(plan: Plan, measured: Measured, ours: Contender) -> list[dict[str, Any]]:
-    return [{**asdict(aim), "met": aim.met} for aim in summary.aims(measured, plan.loads, ours)]
+def _aims(
+    plan: Plan, measured: Measured, ours: Contender, theirs: Contender
+) -> list[dict[str, Any]]:
+    found = summary.aims(measured, plan.loads, ours, theirs)
+    return [{**asdict(aim), "met": aim.met} for aim in found]
 
 
 def _rounded(value: Any) -> Any:  # noqa: ANN401  # JSON of any shape

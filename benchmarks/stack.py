@@ -23,7 +23,8 @@ from benchmarks import durable, floor
 from benchmarks.answering import AnsweringServer
 from benchmarks.cpu import Part, Process
 from benchmarks.eager import eager
-from benchmarks.plan import FLOOR, Contender, Plan, Store
+from benchmarks.peer import launched
+from benchmarks.plan import FLOOR, PEERS, SERVED, Contender, Plan, Store
 from benchmarks.work import Work
 from starter.postgres import EmbeddedPostgres
 from starter.temporal import TemporalServer
@@ -31,11 +32,10 @@ from starter.temporal import TemporalServer
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
+    from benchmarks.peer import Dbos
     from benchmarks.side import Side
     from starter.server import Server
 
-_JOBS: Final = "jobs"
-# As many as a worker's ledger has.
 _CONNECTIONS: Final = 8
 
 
@@ -54,6 +54,15 @@ class Stack:
     folder: Path
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The worker process that single tasks and streams share, its ledger, and a client for both."""
+
+    work: Work
+    ledger: str
+    client: TemporalClient
+
+
 @asynccontextmanager
 async def running(plan: Plan) -> AsyncGenerator[tuple[Stack, list[Side]]]:
     """Start everything that the plan's sides need; stop it at the end.
@@ -64,8 +73,15 @@ async def running(plan: Plan) -> AsyncGenerator[tuple[Stack, list[Side]]]:
     with _folder() as folder:
         async with AsyncExitStack() as closing:
             stack = await _servers(closing, folder, plan.store)
-            sides = [await _side(closing, stack, contender) for contender in plan.contenders]
-            yield stack, sides
+            peer = await _peer(closing, stack) if PEERS & set(plan.contenders) else None
+            served = await _served(closing, stack) if SERVED & set(plan.contenders) else None
+            yield (
+                stack,
+                [
+                    await _side(closing, stack, contender, peer, served)
+                    for contender in plan.contenders
+                ],
+            )
 
 
 @contextmanager
@@ -92,43 +108,62 @@ async def _servers(closing: AsyncExitStack, folder: Path, store: Store) -> Stack
     return stack
 
 
-async def _side(closing: AsyncExitStack, stack: Stack, contender: Contender) -> Side:
+async def _side(
+    closing: AsyncExitStack,
+    stack: Stack,
+    contender: Contender,
+    peer: Dbos | None,
+    served: Served | None,
+) -> Side:
     if contender in FLOOR:
         return await _floor(closing, stack, contender)
-    processes = {
-        Part.CLIENT: Process(os.getpid(), with_children=False),
-        Part.SERVER: Process(stack.temporal.pid),
-        Part.OUTSIDE: Process(stack.outside.pid),
-    }
-    if contender is Contender.BARE:
-        work = durable.start_bare(stack.folder, stack.temporal, stack.outside.url)
-        await _ready(closing, work)
-        plain = await TemporalClient.connect(
-            stack.temporal.address, namespace=stack.temporal.namespace
+    if peer is not None and contender in PEERS:
+        return (peer.one_each if contender is Contender.DBOS else peer.in_chunks)(
+            {**_here(stack), Part.DATABASE: Process(stack.postgres.pid)}
         )
-        return durable.bare(plain, work, processes)
-    return await _ours(closing, stack, contender, processes)
+    processes = {**_here(stack), Part.SERVER: Process(stack.temporal.pid)}
+    if contender is Contender.BARE:
+        return await _bare(closing, stack, processes)
+    processes[Part.DATABASE] = Process(stack.postgres.pid)
+    if contender is Contender.EAGER or served is None:
+        ledger, client = await _ledger(stack, contender), await _client(stack)
+        in_process = eager(client, stack.folder, stack.outside.url, processes, ledger)
+        return await closing.enter_async_context(in_process)
+    processes[Part.WORKER] = served.work.process
+    if contender is Contender.STREAM:
+        return durable.streaming(served.client, processes, database=served.ledger)
+    return durable.submitting(
+        contender, served.client, names.TASK_QUEUE, processes, database=served.ledger
+    )
 
 
-async def _ours(
-    closing: AsyncExitStack, stack: Stack, contender: Contender, processes: dict[Part, Process]
-) -> Side:
+async def _bare(closing: AsyncExitStack, stack: Stack, processes: dict[Part, Process]) -> Side:
+    work = durable.start_bare(stack.folder, stack.temporal, stack.outside.url)
+    await _ready(closing, work)
+    plain = await TemporalClient.connect(stack.temporal.address, namespace=stack.temporal.namespace)
+    return durable.bare(plain, work, processes)
+
+
+async def _served(closing: AsyncExitStack, stack: Stack) -> Served:
+    ledger = await _ledger(stack, Contender.ASCERTAIN)
+    work = durable.start_ascertain(stack.folder, stack.temporal, stack.outside.url, ledger)
+    await _ready(closing, work)
+    return Served(work, ledger, await _client(stack))
+
+
+async def _ledger(stack: Stack, contender: Contender) -> str:
     ledger = await stack.postgres.create_database(f"ledger_{contender}")
     await migrate(ledger)
-    processes[Part.DATABASE] = Process(stack.postgres.pid)
-    client = await TemporalClient.connect(
+    return ledger
+
+
+async def _client(stack: Stack) -> TemporalClient:
+    return await TemporalClient.connect(
         stack.temporal.address,
         namespace=stack.temporal.namespace,
         data_converter=pydantic_data_converter,
         interceptors=[telemetry.interceptor()],
     )
-    if contender is Contender.EAGER:
-        served = eager(client, stack.folder, stack.outside.url, processes, ledger)
-        return await closing.enter_async_context(served)
-    work = durable.start_ascertain(stack.folder, stack.temporal, stack.outside.url, ledger)
-    await _ready(closing, work)
-    processes[Part.WORKER] = work.process
-    return durable.submitting(contender, client, names.TASK_QUEUE, processes, database=ledger)
 
 
 async def _ready(closing: AsyncExitStack, work: Work) -> None:
@@ -139,20 +174,38 @@ async def _ready(closing: AsyncExitStack, work: Work) -> None:
 async def _floor(closing: AsyncExitStack, stack: Stack, contender: Contender) -> Side:
     wire = Wire()
     closing.push_async_callback(wire.aclose)
-    processes = {
-        Part.CLIENT: Process(os.getpid(), with_children=False),
-        Part.OUTSIDE: Process(stack.outside.pid),
-    }
     if contender is Contender.CALL:
-        return floor.bare_call(wire, stack.outside.url, processes)
-    database = await stack.postgres.create_database(_JOBS)
+        return floor.bare_call(wire, stack.outside.url, _here(stack))
+    pool, database = await _jobs(closing, stack, "jobs")
+    processes = {**_here(stack), Part.DATABASE: Process(stack.postgres.pid)}
+    return await floor.call_between_commits(wire, stack.outside.url, pool, database, processes)
+
+
+async def _peer(closing: AsyncExitStack, stack: Stack) -> Dbos:
+    wire = Wire()
+    closing.push_async_callback(wire.aclose)
+    pool, database = await _jobs(closing, stack, "dbos")
+    return await closing.enter_async_context(launched(wire, stack.outside.url, pool, database))
+
+
+async def _jobs(
+    closing: AsyncExitStack, stack: Stack, name: str
+) -> tuple[asyncpg.Pool[asyncpg.Record], str]:
+    """A database for a table of claims, with as many connections as a worker's ledger has."""
+    database = await stack.postgres.create_database(name)
     pool = await closing.enter_async_context(
         asyncpg.create_pool(
             database, min_size=1, max_size=_CONNECTIONS, ssl=False, reset=_leave_as_is
         )
     )
-    processes[Part.DATABASE] = Process(stack.postgres.pid)
-    return await floor.call_between_commits(wire, stack.outside.url, pool, database, processes)
+    return pool, database
+
+
+def _here(stack: Stack) -> dict[Part, Process]:
+    return {
+        Part.CLIENT: Process(os.getpid(), with_children=False),
+        Part.OUTSIDE: Process(stack.outside.pid),
+    }
 
 
 async def _leave_as_is(_: asyncpg.Connection[asyncpg.Record]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -10,19 +11,44 @@ from benchmarks.cpu import Part
 from benchmarks.plan import Contender
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from benchmarks.measure import Batch, Measured
     from benchmarks.plan import Load
 
 _MS: Final = 1000
-_MOST_EVENTS: Final = 0.55
-_MOST_CPU: Final = 0.5
-_MOST_P50: Final = 0.35
-_LEAST_THROUGHPUT: Final = 2.0
-_MOST_DATABASE: Final = 0.05
 # Every side's calls cost the outside the same, and it is not ours.
 _OURS: Final = tuple(part for part in Part if part is not Part.OUTSIDE)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is aimed at when one side is compared with another, as ratios; None: nothing.
+
+    Attributes:
+        p50: At most, one task at a time.
+        throughput: At least, with many under way.
+        database: Most of our own CPU that may be the database's.
+    """
+
+    events: float | None = None
+    cpu: float | None = None
+    p50: float | None = None
+    throughput: float | None = None
+    database: float | None = None
+
+
+_SINGLE: Final = Limits(events=0.55, cpu=0.5, p50=0.35, throughput=2.0, database=0.05)
+# Which sides are compared with which.
+LIMITS: Final[Mapping[tuple[Contender, Contender], Limits]] = {
+    (Contender.ASCERTAIN, Contender.BARE): _SINGLE,
+    (Contender.EAGER, Contender.BARE): _SINGLE,
+    (Contender.STREAM, Contender.BARE): Limits(cpu=1 / 25, throughput=25),
+    (Contender.ASCERTAIN, Contender.DBOS): Limits(p50=1.3),
+    (Contender.EAGER, Contender.DBOS): Limits(p50=1.3),
+    (Contender.STREAM, Contender.DBOS): Limits(cpu=1 / 8, throughput=10),
+    (Contender.STREAM, Contender.DBOS50): Limits(cpu=1.3, throughput=1.0),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +84,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """One of our sides over plain Temporal under one load; each ratio within a round."""
+    """One side over another under one load; each ratio within a round."""
 
     tasks_per_s: Spread
     p50_ms: Spread
@@ -89,7 +115,7 @@ def figures(batches: Sequence[Batch]) -> Figures:
         Spread.of(map(_p95_ms, batches)),
         Spread.of(map(_cpu_ms, batches)),
         {
-            part: statistics.median(b.cpu_s[part] / b.load.tasks * _MS for b in batches)
+            part: statistics.median(b.cpu_s[part] / b.tasks * _MS for b in batches)
             for part in Part
             if part in batches[0].cpu_s
         },
@@ -111,30 +137,40 @@ def batches_of(measured: Measured, contender: Contender, load: Load) -> list[Bat
     return [b for b in measured.batches if b.contender is contender and b.load == load]
 
 
-def aims(measured: Measured, loads: Sequence[Load], ours: Contender) -> list[Aim]:
-    """What was aimed at for one of our sides, over plain Temporal."""
-    events = measured.events[ours] / measured.events[Contender.BARE]
-    return [Aim("history events", _MOST_EVENTS, events)] + [
-        aim for load in loads for aim in _aims_under(measured, load, ours)
-    ]
+def aims(
+    measured: Measured, loads: Sequence[Load], ours: Contender, theirs: Contender
+) -> list[Aim]:
+    """What was aimed at for one of our sides, over another."""
+    limits = LIMITS[ours, theirs]
+    found: list[Aim] = []
+    if limits.events is not None:
+        events = measured.events[ours] / measured.events[theirs]
+        found.append(Aim("history events", limits.events, events))
+    for load in loads:
+        pair = (batches_of(measured, ours, load), batches_of(measured, theirs, load))
+        found += _aims_under(load, limits, *pair)
+    return found
 
 
-def _aims_under(measured: Measured, load: Load, ours: Contender) -> Iterator[Aim]:
-    batches = batches_of(measured, ours, load)
-    ratio = ratios(batches, batches_of(measured, Contender.BARE, load))
-    yield Aim(f"CPU, {load.name}", _MOST_CPU, ratio.cpu_ms.median)
-    if load.in_flight == 1:
-        yield Aim(f"p50, {load.name}", _MOST_P50, ratio.p50_ms.median)
-    else:
+def _aims_under(
+    load: Load, limits: Limits, ours: Sequence[Batch], theirs: Sequence[Batch]
+) -> Iterator[Aim]:
+    ratio = ratios(ours, theirs)
+    if limits.cpu is not None:
+        yield Aim(f"CPU, {load.name}", limits.cpu, ratio.cpu_ms.median)
+    if limits.p50 is not None and load.in_flight == 1:
+        yield Aim(f"p50, {load.name}", limits.p50, ratio.p50_ms.median)
+    if limits.throughput is not None and load.in_flight > 1:
         throughput = ratio.tasks_per_s.median
-        yield Aim(f"throughput, {load.name}", _LEAST_THROUGHPUT, throughput, at_least=True)
-    found = figures(batches)
-    share = found.cpu_parts_ms[Part.DATABASE] / found.cpu_ms.median
-    yield Aim(f"database's share of the CPU, {load.name}", _MOST_DATABASE, share)
+        yield Aim(f"throughput, {load.name}", limits.throughput, throughput, at_least=True)
+    if limits.database is not None:
+        found = figures(ours)
+        share = found.cpu_parts_ms[Part.DATABASE] / found.cpu_ms.median
+        yield Aim(f"database's share of the CPU, {load.name}", limits.database, share)
 
 
 def _tasks_per_s(batch: Batch) -> float:
-    return batch.load.tasks / batch.wall_s
+    return batch.tasks / batch.wall_s
 
 
 def _p50_ms(batch: Batch) -> float:
@@ -148,4 +184,4 @@ def _p95_ms(batch: Batch) -> float:
 
 
 def _cpu_ms(batch: Batch) -> float:
-    return sum(batch.cpu_s.get(part, 0.0) for part in _OURS) / batch.load.tasks * _MS
+    return sum(batch.cpu_s.get(part, 0.0) for part in _OURS) / batch.tasks * _MS

@@ -154,8 +154,15 @@ def test_what_is_pinned_for_users_is_what_is_tested():
     assert pinned(ROOT / "requirements-image.txt").items() <= tested.items()
 
 
+def test_what_only_the_benchmark_compares_with_is_installed_nowhere_else():
+    tested, peers = (pinned(ROOT / f"requirements-{name}.txt") for name in ("dev", "peers"))
+    assert {name: tested[name] for name in peers.keys() & tested.keys()}.items() <= peers.items()
+    assert not {bare(item) for item in project()["dependency-groups"]["peers"]} & set(tested)
+
+
 def test_everything_declared_is_pinned():
-    assert declared() <= set(pinned(ROOT / "requirements-dev.txt"))
+    tested, peers = (pinned(ROOT / f"requirements-{name}.txt") for name in ("dev", "peers"))
+    assert declared() <= set(tested) | set(peers)
     runtime = {bare(item) for item in project()["project"]["dependencies"]}
     assert runtime <= set(pinned(ROOT / "requirements.txt"))
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import httpx
 
-from ascertain.adapters.frozen import FrozenRequest, HeaderPiece
+from ascertain.adapters.frozen import FrozenRequest, HeaderPiece, parsed
 from ascertain.adapters.template import MissingValueError
 from ascertain.errors import InvalidTask
 from ascertain.keys import canonical
@@ -109,7 +109,7 @@ class Rendering:
         query = urlencode({**declared, **params})
         url = f"{address}{'&' if '?' in address else '?'}{query}" if query else address
         try:
-            return str(httpx.URL(url))
+            return str(parsed(url))
         except httpx.InvalidURL as error:
             raise MissingValueError(f"no address can be made of it: {error}") from error
 

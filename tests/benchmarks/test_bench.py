@@ -10,7 +10,7 @@ import pytest
 from benchmarks import report
 
 ROOT = Path(__file__).parents[2]
-SIDES = {"ascertain", "eager", "bare", "call", "call2"}
+SIDES = {"ascertain", "eager", "stream", "bare", "call", "call2"}
 FIGURES = {"tasks", "tasks_per_s", "p50_ms", "p95_ms", "cpu_ms", "cpu_parts_ms"}
 RATIOS = {"tasks_per_s", "p50_ms", "p95_ms", "cpu_ms"}
 TINY = ("--rounds", "1", "--load", "1:2", "--load", "3:6")
@@ -55,6 +55,7 @@ def test_processor_time_is_told_for_each_part_that_a_side_has(measured):
     assert parts == {
         "ascertain": {"client", "worker", "server", "database", "outside"},
         "eager": {"client", "server", "database", "outside"},
+        "stream": {"client", "worker", "server", "database", "outside"},
         "bare": {"client", "worker", "server", "outside"},
         "call": {"client", "outside"},
         "call2": {"client", "database", "outside"},
@@ -76,21 +77,23 @@ def test_histories_and_statements_are_counted(measured):
     assert sides["eager"]["history_events"] == 6
     assert ours["database"]["statements"] == 2
     assert sides["call2"]["database"]["statements"] == 2
+    assert sides["stream"]["history_events"] < 1
+    assert sides["stream"]["database"]["statements"] < 1
     assert ours["database"]["wal_bytes"] > 0
     assert ours["database"]["wal_syncs"] > 0
     assert bare["database"] is None
 
 
 def test_ratios_and_aims_are_told_with_whether_they_are_met(measured):
-    pairs = {"ascertain / bare", "eager / bare"}
-    assert set(measured["ratios"]) == set(measured["aims"]) == pairs
-    for pair in pairs:
+    pairs = {"ascertain / bare": 7, "eager / bare": 7, "stream / bare": 3}
+    assert set(measured["ratios"]) == set(measured["aims"]) == set(pairs)
+    for pair, aims in pairs.items():
         for found in measured["ratios"][pair].values():
             assert set(found) == RATIOS
         for aim in measured["aims"][pair]:
             better = aim["measured"] >= aim["wanted"]
             assert aim["met"] is (better if aim["at_least"] else aim["measured"] <= aim["wanted"])
-        assert len(measured["aims"][pair]) == 7
+        assert len(measured["aims"][pair]) == aims
 
 
 def test_the_machine_is_described_and_never_named(measured):
@@ -121,6 +124,18 @@ def test_a_load_that_cannot_be_run_is_refused():
     refused = bench("--load", "ten")
     assert refused.returncode == 2
     assert "IN_FLIGHT:TASKS" in refused.stderr
+
+
+def test_what_shares_its_costs_is_measured_over_many(measured):
+    loads = {side: found["loads"]["in_flight_3"] for side, found in measured["sides"].items()}
+    assert loads["bare"]["tasks"] == 6
+    assert loads["stream"]["tasks"] == 120
+
+
+def test_a_peer_is_measured_only_where_it_is_asked_for():
+    refused = bench("--side", "dbos", *TINY)
+    assert refused.returncode == 2
+    assert "--peers" in refused.stderr
 
 
 def test_the_page_shows_the_committed_results():

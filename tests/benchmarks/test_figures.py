@@ -86,6 +86,17 @@ def test_a_ratio_is_taken_within_its_round():
     assert found.cpu_ms == summary.Spread(1, 1, 1)
 
 
+def test_what_shares_its_costs_is_told_per_effect():
+    many = batch(Contender.STREAM, [1.0] * 200, 2, worker=0.4)
+    found = summary.figures([many])
+    assert found.tasks_per_s.median == 100
+    assert found.cpu_ms.median == pytest.approx(2)
+    one_by_one = batch(Contender.DBOS, [0.1] * 10, 1, client=0.1)
+    ratio = summary.ratios([many], [one_by_one])
+    assert ratio.tasks_per_s.median == pytest.approx(10)
+    assert ratio.cpu_ms.median == pytest.approx(0.2)
+
+
 def test_aims_compare_ascertain_with_plain_temporal():
     measured = Measured(
         idle={},
@@ -95,7 +106,8 @@ def test_aims_compare_ascertain_with_plain_temporal():
         ),
         events={Contender.ASCERTAIN: 6, Contender.BARE: 12},
     )
-    found = {aim.what: aim for aim in summary.aims(measured, [Load(10, 10)], Contender.ASCERTAIN)}
+    pair = (Contender.ASCERTAIN, Contender.BARE)
+    found = {aim.what: aim for aim in summary.aims(measured, [Load(10, 10)], *pair)}
     assert {what: aim.measured for what, aim in found.items()} == {
         "history events": 0.5,
         "CPU, in_flight_10": pytest.approx(0.5),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,10 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.runtime import MetricBuffer, Runtime, TelemetryConfig
 
 from ascertain.client import Client
+from ascertain.contracts.stream import Tally
 from ascertain.contracts.task import TaskOutcome
+from ascertain.door import admit
+from ascertain.stream import Stream, workflow_id
 from tests.protocol.deployment import step
 
 if TYPE_CHECKING:
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
     from starter.postgres import EmbeddedPostgres
 
 TASKS = 10
+CHUNK = 5
+CHUNKS = 4
+CARRIED = CHUNK * (2 + CHUNKS)
 SMOOTH = [
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED,
     EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,
@@ -29,6 +36,14 @@ SMOOTH = [
     EventType.EVENT_TYPE_MARKER_RECORDED,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
 ]
+# How many of these there are is the SDK's and the server's business, and the machine's.
+WORKFLOW_TASKS = {
+    EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT,
+}
 
 
 async def run(deployment, name):
@@ -89,6 +104,53 @@ async def test_a_smooth_task_is_two_statements_and_one_fsync(deployments, postgr
         assert statements(postgres) - counted == 2 * TASKS
     await worker.drain()
     assert TASKS <= await flushes(postgres) - before <= TASKS + 2
+
+
+async def feed(deployment, stream, number):
+    names = [f"{stream.name}-{number}-{place}" for place in range(CHUNK)]
+    await stream.feed(number, [admit(deployment.task(name)) for name in names])
+
+
+async def test_a_smooth_chunk_is_two_statements_and_one_fsync_however_many_it_holds(
+    deployments, postgres
+):
+    deployment = await deployments()
+    before = await flushes(postgres)
+    worker = await deployment.worker()
+    stream = Stream(deployment.client, deployment.id("counted"))
+    await stream.open()
+    await feed(deployment, stream, 0)
+    async with logging_statements(postgres):
+        await feed(deployment, stream, 1)
+        counted = statements(postgres)
+        for number in range(2, 2 + CHUNKS):
+            await feed(deployment, stream, number)
+        assert statements(postgres) - counted == 2 * CHUNKS
+    assert (await stream.close()).tally == Tally(tasks=CARRIED, settled=CARRIED)
+    await worker.drain()
+    assert CHUNKS + 2 <= await flushes(postgres) - before <= CHUNKS + 4
+
+
+async def test_a_smooth_chunk_is_one_update_and_one_local_activity_however_many_it_holds(
+    deployments,
+):
+    deployment = await deployments()
+    await deployment.worker()
+    stream = Stream(deployment.client, deployment.id("counted"))
+    await stream.open()
+    for number in range(CHUNKS):
+        await feed(deployment, stream, number)
+    await stream.close()
+    handle = deployment.client.temporal.get_workflow_handle(workflow_id(stream.name))
+    events = Counter([event.event_type async for event in handle.fetch_history_events()])
+    assert {event: count for event, count in events.items() if event not in WORKFLOW_TASKS} == {
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED: 1,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED: CHUNKS,
+        EventType.EVENT_TYPE_MARKER_RECORDED: CHUNKS,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED: CHUNKS,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED: 1,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: 1,
+    }
 
 
 async def test_a_smooth_task_is_started_with_one_call(deployments, temporal):
