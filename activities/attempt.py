@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
+from activities import breaker
 from activities.calling import busy_with, called, doubt, unsent
 from activities.permit import HeldPermit, steady
 from ascertain.contracts import directive, outcome
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
+    from activities.breaker import Breakers
     from ascertain.contracts.claim import Granted, Written
     from ascertain.contracts.directive import Directive
     from ascertain.contracts.effect import Effect
@@ -52,6 +54,7 @@ class Attempt:
     effect: Effect
     granted: Granted
     asked_at: float
+    breakers: Breakers
     on_progress: Callable[[JsonValue], None] | None = None
     interruptible: bool = True
 
@@ -90,6 +93,7 @@ class Attempt:
 
         busy_with(self.kind.name, self.effect.effect_id)
         (came_to,) = await called(send, [permit], self.kind)
+        self.breakers.count(self.effect, came_to)
         return came_to
 
     def outside_call(self) -> Call:
@@ -119,6 +123,8 @@ class Attempt:
                     retry_in=retry_in,
                 ),
             )
+        if isinstance(came_to, outcome.Unknown | outcome.NotDone):
+            await breaker.failed(self.breakers, self.ledger, self.effect)
         return after_write(written, self.kind)
 
 

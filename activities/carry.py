@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from temporalio import activity
 
+from activities import breaker
 from activities.attempt import Attempt, persist, to_its_end
 from activities.dispatch import keepable, owner_of, request_for
 from activities.permit import steady
@@ -79,12 +80,22 @@ class Carry:
         over = tuple(task.task_id for task in leaving if task.task_id not in conflicting)
         parted = Tally(handed_over=len(over), conflicting=len(conflicting))
         held = (told.partition for _, told in answers if isinstance(told, claim.Paused))
+        await self._meet(answers)
         return Carried(
             tally=known.plus(done).plus(parted),
             handed_over=over,
             conflicting=conflicting,
             held=next(held, None),
         )
+
+    async def _meet(self, answers: Iterable[tuple[Item, ChunkAnswer]]) -> None:
+        met = {
+            item.request.effect.partition: told
+            for item, told in answers
+            if isinstance(told, claim.Paused)
+        }
+        for partition, gate in met.items():
+            await breaker.met(self._serving.breakers, self._serving.ledger, partition, gate)
 
     def _sorted(self, tasks: Iterable[Task]) -> tuple[list[Item], list[Task]]:
         """What can be done here at once, and what is too much for a chunk."""
@@ -144,6 +155,7 @@ class Carry:
             item.request.effect,
             granted,
             asked_at,
+            self._serving.breakers,
             interruptible=False,
         )
 

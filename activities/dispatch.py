@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard, assert_never
 
 from opentelemetry import trace
 
+from activities import breaker
 from activities.attempt import Attempt, after_write, persist
 from activities.permit import steady
 from ascertain import keys
@@ -64,6 +65,8 @@ async def dispatch(
     asked_at, answer = await _claim(serving, request)
     if _was_never_used(answer, request):
         return await _clear_unsent(serving, served.kind, answer.row)
+    if isinstance(answer, claim.Paused):
+        await breaker.met(serving.breakers, serving.ledger, effect.partition, answer)
     if not isinstance(answer, claim.Granted):
         return _without_grant(answer, served.kind)
     attempt = Attempt(
@@ -73,6 +76,7 @@ async def dispatch(
         effect,
         answer,
         asked_at,
+        serving.breakers,
         on_progress,
         interruptible=served.kind.queue is not None,
     )

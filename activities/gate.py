@@ -1,4 +1,4 @@
-"""``set_gate``: open or close a partition's gate, and count what may still send behind it."""
+"""``set_gate``: open or close a partition's gate, and count what may still act behind it."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ class Gates:
         )
         rows = await self._serving.ledger.effects(which)
         ends = [row.lease_until for row in rows if row.now < row.lease_until]
-        return GateAnswer(gate=gate, in_flight=len(ends), may_send_until=max(ends, default=None))
+        return GateAnswer(gate=gate, in_flight=len(rows), may_send_until=max(ends, default=None))

@@ -125,10 +125,13 @@ class Reconcile:
 
     async def _lookup(self, served: Served, effect: Effect, row: EffectRow) -> Directive | None:
         call = Call(effect, row.frozen, row.attempt, row.job_id, row.external_id)
+        ledger, outages = self._serving.ledger, self._serving.outages
         try:
-            found = await unproved(self._serving.ledger, row.kind, await ask(served, call))
+            found = await unproved(ledger, row.kind, await ask(served, call))
         except LookupDown as error:
-            return policy.directive_for(row, served.kind, slower=True, why=str(error))
+            why = await outages.down(ledger, row, str(error))
+            return policy.directive_for(row, served.kind, slower=True, why=why)
+        await outages.up(ledger, row)
         verdict = policy.judge(row, found, served.kind)
         if isinstance(verdict, policy.StillOpen):
             return policy.directive_for(row, served.kind, slower=verdict.slower, why=verdict.reason)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from temporalio import activity
 
+from activities.breaker import Breakers
+from activities.outage import Outages
 from ascertain.contracts.directive import RunQueued
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ class Serving:
         identity: Names this process in leases and in the audit trail.
         snapshots: The directory for the snapshots of incidents.
         replays: Where a replay's items stand; None where the ledger keeps none, as its twin does not.
+        breakers: When gates close by themselves, and what this process has seen of the partitions.
+        outages: What it knows of outsides that cannot be asked.
     """
 
     ledger: Ledger
@@ -52,6 +56,8 @@ class Serving:
     identity: str
     replays: ReplayBook | None = None
     snapshots: Path = Path("snapshots")
+    breakers: Breakers = field(default_factory=Breakers)
+    outages: Outages = field(default_factory=Outages)
 
     def find(self, name: str) -> Served | RunQueued | Unserved:
         """The kind as served here, or what the workflow should do instead.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from temporalio import activity
 
+from activities import breaker
 from ascertain.contracts import names
 from ascertain.contracts.effect import Evidence, State
 from ascertain.contracts.sweep import TOLD, Cursor, SweepReport, SweepRequest, SweptPage
@@ -52,6 +53,8 @@ class Sweep:
         Raises:
             Unavailable: Not one effect of the page could be looked into.
         """
+        if request.at is None:
+            await breaker.look(self._serving.breakers, self._serving.ledger)
         at = request.at or Cursor(state=SWEPT[0])
         page = Page(at.state, request.older_than, at.after, PAGE)
         rows = await self._serving.ledger.quiet(page)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
+    from ascertain.contracts.breaker import Doubt, Trip
     from ascertain.contracts.claim import (
         ChunkAnswer,
         ClaimAnswer,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ascertain.contracts.effect import AuditEvent, Effect, EffectRow, Evidence, State
     from ascertain.contracts.finding import Finding
     from ascertain.contracts.gate import Gate, GateChange, PartitionStanding
+    from ascertain.contracts.outage import Outage
     from ascertain.contracts.outcome import Outcome, Refused, Settled
     from ascertain.contracts.task import Task
     from ascertain.machine import Move
@@ -435,6 +437,39 @@ class Ledger(Protocol):
 
     async def set_gate(self, change: GateChange) -> Gate:
         """Open or close a partition's gate; a repeated request id changes nothing."""
+        ...
+
+    async def trip(self, trip: Trip) -> Gate | None:
+        """Close a partition's gate on a rule.
+
+        Returns:
+            The gate, if that changed it. None: a person keeps it closed, it was opened after the counting
+            began, or a rule has closed it already.
+        """
+        ...
+
+    async def judge_probes(self, partition: str) -> Gate | None:
+        """Open, or close again, a gate that a rule closed by what the claims that it let through came to.
+
+        Returns:
+            The gate, if that changed it.
+        """
+        ...
+
+    async def doubts(self) -> Sequence[Doubt]:
+        """What is UNKNOWN, by partition and kind; costs what is open."""
+        ...
+
+    async def note_outage(self, partition: str, kind: str, reason: str) -> Outage:
+        """Remember that the outside cannot be asked; tells since when, and how much waits for it."""
+        ...
+
+    async def end_outage(self, partition: str, kind: str) -> None:
+        """Remember that the outside could be asked again."""
+        ...
+
+    async def outages(self) -> Sequence[Outage]:
+        """The outsides that cannot be asked and for which something waits."""
         ...
 
     async def gates(self) -> Sequence[Gate]:

@@ -14,6 +14,10 @@
     semantics = { idempotent_for = "PT24H", lookup = "listing", lag = "PT10S" }
     policy = { budget = 5, lease = "PT5S" }
 
+    [[breakers]]                                     # each partition by itself, unless one is named
+    unknown_share = 0.3
+    lag = "PT15M"
+
 Durations are ISO 8601 or seconds. The connection to Temporal is not here: it comes from Temporal's own
 environment configuration (``TEMPORAL_ADDRESS``, ``TEMPORAL_NAMESPACE``, ``TEMPORAL_PROFILE``, ...).
 """
@@ -30,6 +34,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, JsonValue, StringConstraints, ValidationError
 
 from ascertain.contracts import names
+from ascertain.contracts.breaker import Breaker
 from ascertain.contracts.fault import faults
 from ascertain.contracts.semantics import Policy
 from ascertain.contracts.value import JsonObject, KindName, StrictValue
@@ -95,6 +100,7 @@ class Settings(StrictValue):
         outside: Which hosts may be called at all.
         task_queue: Where workflows and inline effects run; one for each deployment.
         kinds: The kinds of effect, by name.
+        breakers: When the gates of partitions close by themselves; none: never.
         sweep_every: How often effects are looked for whose workflow is gone; an effect of an ended
             workflow is shown as UNKNOWN after at most twice that. 0: never.
         census_every: How often the outside's own lists are compared with the ledger; 0: never.
@@ -110,6 +116,7 @@ class Settings(StrictValue):
     census_since: Annotated[timedelta, Field(gt=timedelta(0))] = timedelta(days=7)
     snapshots: str = "snapshots"
     kinds: dict[KindName, KindSettings] = Field(default_factory=dict)
+    breakers: tuple[Breaker, ...] = ()
 
     @property
     def ledger_url(self) -> str:

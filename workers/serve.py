@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from activities.breaker import Breakers
 from activities.serving import Serving
 from ascertain import telemetry
 from ascertain.connection import connect_temporal
@@ -71,7 +72,14 @@ async def serve(
         ledger = await open_ledger(settings.ledger_url, connections=settings.ledger.connections)
         stack.push_async_callback(ledger.aclose)
         serving = dress(
-            Serving(ledger, kinds, identity(), ledger.replays, Path(settings.snapshots))
+            Serving(
+                ledger,
+                kinds,
+                identity(),
+                ledger.replays,
+                Path(settings.snapshots),
+                Breakers(settings.breakers),
+            )
         )
         workers = build_workers(client, serving, role, settings.task_queue, ledger.upkeep)
         stack.enter_context(Watch(HELD_UP, _held_up))

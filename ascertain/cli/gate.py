@@ -92,7 +92,7 @@ async def pause(change: Change, config: Path | None, *, wait: bool, as_json: boo
     output.line(_flight_words(flying))
 
 
-async def resume(change: Change, config: Path | None, *, rate: float, as_json: bool) -> None:
+async def resume(change: Change, config: Path | None, *, ramp: float, as_json: bool) -> None:
     """Open a gate and wake the tasks that it held.
 
     Raises:
@@ -107,7 +107,7 @@ async def resume(change: Change, config: Path | None, *, rate: float, as_json: b
     woken: int | None = 0
     why = ""
     if not blocked:
-        woken, why = await _wake(where, change.partition, rate)
+        woken, why = await _wake(where, change.partition, ramp)
     if as_json:
         told = shape.gate_document(gate)
         closed: list[object] = [shape.gate_document(other) for other in others]
@@ -130,10 +130,11 @@ async def partitions(config: Path | None, *, as_json: bool) -> None:
     async with where.ledger() as ledger:
         known = await ledger.partitions()
         stuck = _stuck(await ledger.upkeep.tallies())
+        outages = await ledger.outages()
     held, why = await _held(where, known)
     if as_json:
         found = [_partition_document(each, held) | _stuck_document(each, stuck) for each in known]
-        output.document({"partitions": found})
+        output.document({"partitions": found, "outages": shape.outage_documents(outages)})
     elif not known:
         output.line("No partition was ever paused, and nothing is open.")
     else:
@@ -155,6 +156,8 @@ async def partitions(config: Path | None, *, as_json: bool) -> None:
             head,
             [(*_partition_cells(each, held, states), _stuck_cell(each, stuck)) for each in known],
         )
+    if not as_json:
+        output.lines(map(shape.outage_words, outages))
     if why:
         output.note(f"How many tasks are held is not known ({why}).")
 
@@ -244,7 +247,7 @@ def _keeps(gate: Gate) -> str:
     return "nothing goes on yet" if gate.partition == EVERY else "one is paused by itself"
 
 
-async def _wake(where: Place, partition: str, rate: float) -> tuple[int | None, str]:
+async def _wake(where: Place, partition: str, ramp: float) -> tuple[int | None, str]:
     """Signal held tasks, spread out; how many, and why not all."""
     progress = Progress()
     woken = 0
@@ -259,7 +262,7 @@ async def _wake(where: Place, partition: str, rate: float) -> tuple[int | None, 
                 continue
             woken += 1
             progress.show(f"{woken} held tasks woken")
-            await asyncio.sleep(1 / rate)
+            await asyncio.sleep(1 / ramp)
     except Unavailable as error:
         return woken or None, str(error)
     finally:
@@ -312,5 +315,7 @@ def _gate_cells(name: str, gate: Gate | None) -> tuple[str, str, str, str, str]:
     shown = "(every)" if name == EVERY else name
     if gate is None:
         return shown, "open", "", "", ""
-    position = "paused" if gate.paused else "open"
+    position = "open"
+    if gate.paused:
+        position = "half-open" if gate.probing else "paused"
     return shown, position, wording.moment(gate.since), gate.by, gate.reason

@@ -51,7 +51,7 @@ def resume(  # noqa: PLR0913 - each is one option of the command
     reason: Annotated[str, typer.Option(help="Why.")] = "resumed",
     operator: option.Operator = None,
     request_id: option.RequestId = None,
-    rate: Annotated[
+    ramp: Annotated[
         float, typer.Option(min=0.1, max=10_000, help="Held tasks woken a second.")
     ] = 20.0,
     config: option.Config = None,
@@ -63,7 +63,7 @@ def resume(  # noqa: PLR0913 - each is one option of the command
     change = gate.Change(
         _which(partition, every=every), option.operator_name(operator), reason, request_id
     )
-    asyncio.run(gate.resume(change, config, rate=rate, as_json=as_json))
+    asyncio.run(gate.resume(change, config, ramp=ramp, as_json=as_json))
 
 
 def partitions(*, config: option.Config = None, as_json: option.Json = False) -> None:

@@ -189,6 +189,9 @@ def _print(known: Known, safe_next: tuple[Advice, ...]) -> None:
         )
     if known.kind:
         output.line(f"Kind {known.kind}, partition {known.partition}.")
+    opened = known.status.open if known.status is not None else None
+    if opened is not None and opened.doing == advice.HELD:
+        output.line(wording.sentence("Held", opened.reason))
     for effect in known.effects:
         _print_effect(effect)
     for gap in known.gaps:

@@ -11,18 +11,21 @@ from pydantic import TypeAdapter, ValidationError
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
 
-from ascertain.cli import output, place, wording
+from ascertain.cli import output, place, shape, wording
 from ascertain.contracts import names
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
 from ascertain.contracts.value import KindName, Partition, TaskId
+from ascertain.errors import AscertainError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from temporalio.client import WorkflowExecution
 
     from ascertain.client import Client
+    from ascertain.contracts.outage import Outage
 
 KIND: Final = SearchAttributeKey.for_keyword(names.TASK_KIND)
 PARTITION: Final = SearchAttributeKey.for_keyword(names.TASK_PARTITION)
@@ -135,9 +138,12 @@ async def list_tasks(asked: Filter, config: Path | None, *, as_json: bool) -> No
         TemporalDown: The server cannot be asked.
     """
     found = await search(asked, config)
+    outages = [each for each in await _outages(config) if asked.partition in {None, each.partition}]
     if as_json:
-        output.document({"tasks": [item.document() for item in found]})
+        documents = [item.document() for item in found]
+        output.document({"tasks": documents, "outages": shape.outage_documents(outages)})
         return
+    output.lines(map(shape.outage_words, outages))
     if not found:
         output.line("No task fits.")
         return
@@ -159,6 +165,18 @@ async def list_tasks(asked: Filter, config: Path | None, *, as_json: bool) -> No
     )
     if len(found) == asked.limit:
         output.note(f"There may be more than these {asked.limit}: raise --limit.")
+
+
+async def _outages(config: Path | None) -> Sequence[Outage]:
+    """The outsides that cannot be asked; none where no ledger can tell: the list is the server's."""
+    where = place.find(config)
+    if not where.has_ledger:
+        return ()
+    try:
+        async with where.ledger() as ledger:
+            return await ledger.outages()
+    except AscertainError:
+        return ()
 
 
 def checked(form: TypeAdapter[str], value: str, name: str) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ascertain.cli.advice import Advice
     from ascertain.cli.known import Known, KnownEffect, Run
     from ascertain.contracts.gate import Gate
+    from ascertain.contracts.outage import Outage
     from ascertain.contracts.task import TaskResult
 
 
@@ -87,9 +88,22 @@ def gate_words(gate: Gate) -> str:
     if gate.partition == EVERY:
         which = "Every partition" if gate.paused else "The gate of all partitions"
     position = "paused" if gate.paused else "open"
-    return wording.sentence(
+    said = wording.sentence(
         f"{which} is {position} since {wording.moment(gate.since)}, by {gate.by}", gate.reason
     )
+    if gate.rule is None or gate.probe_from is None:
+        return said
+    return f"{said} It lets {gate.probes} claims through to probe from {wording.clock(gate.probe_from)} on."
+
+
+def outage_documents(outages: Sequence[Outage]) -> list[object]:
+    """The outsides that cannot be asked."""
+    return [outage.model_dump(mode="json") for outage in outages]
+
+
+def outage_words(outage: Outage) -> str:
+    """The one notice for all that waits for an outside that cannot be asked."""
+    return wording.sentence(f"{outage.partition}: {outage.words}", outage.reason)
 
 
 def _run_document(run: Run) -> dict[str, object]:

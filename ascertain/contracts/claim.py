@@ -91,12 +91,17 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """The partition's gate is closed; nothing was stored."""
+    """The partition's gate is closed; nothing was stored.
+
+    Attributes:
+        half_open: A rule closed it, and others were let through to probe.
+    """
 
     partition: str
     since: datetime
     by: str
     reason: str
+    half_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, StringConstraints
@@ -48,22 +49,36 @@ class GateChange(Value):
 
 
 class Gate(Value):
-    """A gate as it stands. ``already_applied`` answers a repeated request."""
+    """A gate as it stands. ``already_applied`` answers a repeated request.
+
+    Attributes:
+        rule: Which rule closed it; None while it is open, and where a person closed it.
+        probe_from: From when a gate that a rule closed lets a few claims through.
+        probe_after: How long it stays closed if one of them comes to nothing.
+        probes: How many it lets through.
+        probing: The effects that it has let through and whose answers are awaited.
+    """
 
     partition: str
     paused: bool
     since: AwareDatetime
     by: str
     reason: str
+    rule: str | None = None
+    probes: int = 0
+    probe_after: timedelta | None = None
+    probe_from: AwareDatetime | None = None
+    probing: tuple[str, ...] = ()
     already_applied: bool = False
 
 
 class GateAnswer(Value):
-    """A gate after a request, and the attempts that may still send behind it.
+    """A gate after a request, and the attempts that may still act behind it.
 
     Attributes:
-        in_flight: How many; 0: the partition is drained.
-        may_send_until: Until when the last of them may.
+        in_flight: How many have not reported back; one that can send no more may have sent, and what that
+            comes to is still open. 0: the partition is drained.
+        may_send_until: Until when the last of them may send; None: none can.
     """
 
     gate: Gate

@@ -86,7 +86,7 @@ def _claims(requests: Sequence[ClaimRequest]) -> Sequence[object]:
 
 def _answer(record: asyncpg.Record, request: ClaimRequest) -> ChunkAnswer:
     if record["effect_id"] is None:
-        gate = None if record["gate_partition"] is None else rows.closed_gate(record)
+        gate = None if record["gate"] is None else rows.closed_gate(record)
         return told(None, gate, request)
     row = rows.effect_row(record)
     if record["granted"]:

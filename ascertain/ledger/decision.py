@@ -138,7 +138,9 @@ def answer(
 
 def paused(gate: Gate) -> claim.Paused:
     """What a closed gate answers to whoever wants to dispatch."""
-    return claim.Paused(gate.partition, gate.since, gate.by, gate.reason)
+    return claim.Paused(
+        gate.partition, gate.since, gate.by, gate.reason, half_open=bool(gate.probing)
+    )
 
 
 def told(row: EffectRow | None, closed: Gate | None, request: ClaimRequest) -> ChunkAnswer:

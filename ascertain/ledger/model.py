@@ -14,8 +14,9 @@ from typing_extensions import override
 from ascertain.contracts.claim import Conflict, Granted, Moved, Stale, Taken
 from ascertain.contracts.effect import TERMINAL, AuditEvent, EffectRow, Evidence, State
 from ascertain.contracts.gate import Gate
+from ascertain.contracts.outage import Outage
 from ascertain.errors import NotFound
-from ascertain.ledger import twin, write as writes
+from ascertain.ledger import gate as gates, twin, write as writes
 from ascertain.ledger.audit import chained
 from ascertain.ledger.decision import answer, judge, paused, told
 from ascertain.ledger.twin import Told
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime, timedelta
 
+    from ascertain.contracts.breaker import Doubt, Trip
     from ascertain.contracts.claim import (
         ChunkAnswer,
         ClaimAnswer,
@@ -52,6 +54,7 @@ class Memory:
         gates: By partition.
         closed: Partitions whose gate was ever closed.
         requests: Partition by request id.
+        outages: Since when, and why, by partition and kind.
     """
 
     rows: Mapping[str, EffectRow] = field(default_factory=dict[str, EffectRow])
@@ -61,6 +64,9 @@ class Memory:
     gates: Mapping[str, Gate] = field(default_factory=dict[str, Gate])
     closed: frozenset[str] = frozenset()
     requests: Mapping[str, str] = field(default_factory=dict[str, str])
+    outages: Mapping[tuple[str, str], tuple[datetime, str]] = field(
+        default_factory=dict[tuple[str, str], "tuple[datetime, str]"]
+    )
 
     @override
     def __hash__(self) -> int:
@@ -89,11 +95,21 @@ class ModelLedger:
 
     async def claim(self, request: ClaimRequest) -> ClaimAnswer:
         """See ``ports.Ledger.claim``."""
+        before = self._memory
+        answered = self._claim(request)
+        if isinstance(answered, Conflict):
+            self._memory = before
+        return answered
+
+    def _claim(self, request: ClaimRequest) -> ClaimAnswer:
         now = self._clock()
         effect = request.effect
         row = self._memory.rows.get(effect.effect_id)
-        closed = self._closed_gate(effect.partition if row is None else row.partition)
+        partition = effect.partition if row is None else row.partition
         late = bool(self._late(effect.effect_id))
+        closed = None
+        if judge(row, None, request, now, late=late) in twin.DISPATCHING:
+            closed = self._closed_gate_of(partition, effect.effect_id)
         judgement = judge(row, closed, request, now, late=late)
         if judgement in twin.MOVING:
             if row is None:
@@ -120,8 +136,10 @@ class ModelLedger:
         if not twin.renewable(row, lease, extend, now):
             return self._refuse(row, lease, writes.json_of(writes.LATE_RENEWAL), None, now)
         closed = self._closed_gate(row.partition)
-        if closed is not None:
-            return paused(closed)
+        if closed is not None and row.effect_id not in closed.probing:
+            closed = self._closed_gate_of(row.partition, row.effect_id)
+            if closed is not None:
+                return paused(closed)
         after = twin.renewed(row, extend, now)
         self._keep(row, after, Told(Move.RENEW, lease.owner, writes.RENEWED))
         return Moved(after)
@@ -146,17 +164,26 @@ class ModelLedger:
     async def claim_many(self, requests: Sequence[ClaimRequest]) -> Sequence[ChunkAnswer]:
         """See ``ports.Ledger.claim_many``."""
         in_order = sorted(requests, key=lambda request: request.effect.effect_id)
-        answers = {asked.effect.effect_id: await self._first_claim(asked) for asked in in_order}
+        known = {asked.effect.effect_id: self._known(asked.effect) for asked in in_order}
+        shut = {
+            asked.effect.partition: self._closed_gate(asked.effect.partition) for asked in in_order
+        }
+        answers: dict[str, ChunkAnswer] = {}
+        for asked in in_order:
+            name, closed = asked.effect.effect_id, shut[asked.effect.partition]
+            begins = not known[name] and (closed is None or closed.rule is not None)
+            granted = self._claim(asked) if begins else None
+            row = self._memory.rows.get(name)
+            standing = row and twin.read(row, self._clock())
+            answers[name] = (
+                granted if isinstance(granted, Granted) else told(standing, closed, asked)
+            )
         return [answers[request.effect.effect_id] for request in requests]
 
-    async def _first_claim(self, request: ClaimRequest) -> ChunkAnswer:
-        effect = request.effect
-        row = self._memory.rows.get(effect.effect_id)
-        closed = self._closed_gate(effect.partition)
-        if row is not None or closed is not None or self._live_in_step(effect) is not None:
-            return told(row and twin.read(row, self._clock()), closed, request)
-        granted = await self.claim(request)
-        return granted if isinstance(granted, Granted) else None
+    def _known(self, effect: Effect) -> bool:
+        """Whether a first claim of it finds that it, its step or its task stands already."""
+        stands = effect.effect_id in self._memory.rows or self._live_in_step(effect) is not None
+        return stands or self._other_content(effect) is not None
 
     async def record_many(
         self, outcomes: Sequence[tuple[Lease, Refused | Settled]]
@@ -284,21 +311,63 @@ class ModelLedger:
         if change.request_id in memory.requests:
             known = memory.gates[memory.requests[change.request_id]]
             return known.model_copy(update={"already_applied": True})
-        gate = memory.gates.get(change.partition)
-        if gate is None or gate.paused is not change.paused:
-            gate = Gate(
-                partition=change.partition,
-                paused=change.paused,
-                since=self._clock(),
-                by=writes.clean(change.by),
-                reason=writes.clean(change.reason),
-            )
+        gate = gates.changed(memory.gates.get(change.partition), change, self._clock())
         self._memory = replace(
             memory,
             gates={**memory.gates, change.partition: gate},
             closed=memory.closed | ({change.partition} if change.paused else set()),
             requests={**memory.requests, change.request_id: change.partition},
         )
+        return gate
+
+    async def trip(self, trip: Trip) -> Gate | None:
+        """See ``ports.Ledger.trip``."""
+        before = self._memory.gates.get(trip.partition)
+        return self._set(gates.tripped(before, trip, self._clock()))
+
+    async def judge_probes(self, partition: str) -> Gate | None:
+        """See ``ports.Ledger.judge_probes``."""
+        gate = self._memory.gates.get(partition)
+        if gate is None:
+            return None
+        return self._set(gates.judged(gate, self._memory.rows, self._clock()))
+
+    async def doubts(self) -> Sequence[Doubt]:
+        """See ``ports.Ledger.doubts``."""
+        return twin.doubts(self._memory.rows.values(), self._clock())
+
+    async def note_outage(self, partition: str, kind: str, reason: str) -> Outage:
+        """See ``ports.Ledger.note_outage``."""
+        memory = self._memory
+        since = memory.outages.get((partition, kind), (self._clock(), ""))[0]
+        told = {**memory.outages, (partition, kind): (since, writes.clean(reason))}
+        self._memory = replace(memory, outages=told)
+        return self._outage(partition, kind)
+
+    async def end_outage(self, partition: str, kind: str) -> None:
+        """See ``ports.Ledger.end_outage``."""
+        left = {key: told for key, told in self._memory.outages.items() if key != (partition, kind)}
+        self._memory = replace(self._memory, outages=left)
+
+    async def outages(self) -> Sequence[Outage]:
+        """See ``ports.Ledger.outages``."""
+        known = [self._outage(*key) for key in sorted(self._memory.outages)]
+        return [outage for outage in known if outage.waiting]
+
+    def _outage(self, partition: str, kind: str) -> Outage:
+        since, reason = self._memory.outages[partition, kind]
+        waiting = sum(
+            (row.partition, row.kind) == (partition, kind)
+            and row.state in {State.UNKNOWN, State.ACCEPTED}
+            for row in self._memory.rows.values()
+        )
+        return Outage(partition=partition, kind=kind, since=since, reason=reason, waiting=waiting)
+
+    def _set(self, gate: Gate | None) -> Gate | None:
+        if gate is not None:
+            memory = self._memory
+            known = {**memory.gates, gate.partition: gate}
+            self._memory = replace(memory, gates=known, closed=memory.closed | {gate.partition})
         return gate
 
     async def gates(self) -> Sequence[Gate]:
@@ -381,6 +450,13 @@ class ModelLedger:
     def _closed_gate(self, partition: str) -> Gate | None:
         gates = (self._memory.gates.get(name) for name in ("*", partition))
         return next((gate for gate in gates if gate is not None and gate.paused), None)
+
+    def _closed_gate_of(self, partition: str, effect_id: str) -> Gate | None:
+        """The closed gate, unless it is one that lets this claim through to probe."""
+        closed = self._closed_gate(partition)
+        if closed is None or closed.partition == "*":
+            return closed
+        return None if self._set(gates.let_through(closed, effect_id, self._clock())) else closed
 
     def _other_content(self, effect: Effect) -> str | None:
         """What another effect of the task was claimed for, if that was other content."""

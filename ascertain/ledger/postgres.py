@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
+from ascertain.contracts import breaker
+from ascertain.contracts.breaker import Doubt
 from ascertain.contracts.claim import Conflict, Moved, Stale, Taken
 from ascertain.contracts.effect import TERMINAL, Evidence
+from ascertain.contracts.outage import Outage
 from ascertain.errors import LedgerDown, NotFound
 from ascertain.ledger import chunk, migration, row as rows, write as writes
 from ascertain.ledger.decision import Judgement, answer, endless, paused
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import timedelta
 
+    from ascertain.contracts.breaker import Trip
     from ascertain.contracts.claim import (
         ChunkAnswer,
         ClaimAnswer,
@@ -65,6 +69,12 @@ _NOTE: Final = statement("note")
 _SET_GATE: Final = statement("set_gate")
 _GATES: Final = statement("gates")
 _PARTITIONS: Final = statement("partitions")
+_TRIP_GATE: Final = statement("trip_gate")
+_JUDGE_PROBES: Final = statement("judge_probes")
+_DOUBTS: Final = statement("doubts")
+_NOTE_OUTAGE: Final = statement("note_outage")
+_END_OUTAGE: Final = statement("end_outage")
+_OUTAGES: Final = statement("outages")
 
 _WITHDRAWN: Final = writes.json_of(writes.WITHDRAWN)
 _RENEWED: Final = writes.json_of(writes.RENEWED)
@@ -145,7 +155,7 @@ class PostgresLedger:
             _RENEWED,
             _LATE_RENEWAL,
         )
-        if found and found[0]["gate_partition"] is not None:
+        if found and found[0]["gate"] is not None:
             return paused(rows.closed_gate(found[0]))
         return _written(found)
 
@@ -310,6 +320,44 @@ class PostgresLedger:
             if found:
                 return rows.gate(found[0])
         raise _restless(f"the gate of {change.partition}")
+
+    async def trip(self, trip: Trip) -> Gate | None:
+        """See ``ports.Ledger.trip``."""
+        found = await self._session.fetch(
+            _TRIP_GATE,
+            trip.partition,
+            breaker.BY,
+            writes.clean(trip.reason),
+            trip.rule.value,
+            trip.probes,
+            trip.probe_after,
+            trip.counted_for,
+            trip.lasts,
+        )
+        return rows.gate(found[0]) if found else None
+
+    async def judge_probes(self, partition: str) -> Gate | None:
+        """See ``ports.Ledger.judge_probes``."""
+        found = await self._session.fetch(_JUDGE_PROBES, partition, breaker.BY)
+        return rows.gate(found[0]) if found else None
+
+    async def doubts(self) -> Sequence[Doubt]:
+        """See ``ports.Ledger.doubts``."""
+        found = await self._session.fetch(_DOUBTS)
+        return [Doubt.model_validate(dict(record)) for record in found]
+
+    async def note_outage(self, partition: str, kind: str, reason: str) -> Outage:
+        """See ``ports.Ledger.note_outage``."""
+        found = await self._session.fetch(_NOTE_OUTAGE, partition, kind, writes.clean(reason))
+        return Outage.model_validate(dict(found[0]))
+
+    async def end_outage(self, partition: str, kind: str) -> None:
+        """See ``ports.Ledger.end_outage``."""
+        await self._session.fetch(_END_OUTAGE, partition, kind)
+
+    async def outages(self) -> Sequence[Outage]:
+        """See ``ports.Ledger.outages``."""
+        return [Outage.model_validate(dict(found)) for found in await self._session.fetch(_OUTAGES)]
 
     async def gates(self) -> Sequence[Gate]:
         """See ``ports.Ledger.gates``."""

@@ -7,7 +7,7 @@ only their JSON is parsed into its types.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter
 
@@ -16,11 +16,24 @@ from ascertain.contracts.gate import Gate, PartitionStanding
 from ascertain.ledger.decision import FOREVER
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     import asyncpg
 
 _FIELDS: Final = tuple(EffectRow.model_fields)
+_MET: Final = ("partition", "paused", "since", "by", "reason", "probing")
+_GATE: Final = (
+    "paused",
+    "since",
+    "by",
+    "reason",
+    "rule",
+    "probes",
+    "probe_after",
+    "probe_from",
+    "probing",
+)
 _STATES: Final = {state.value: state for state in State}
 _EVENTS: Final = TypeAdapter(list[AuditEvent])
 
@@ -50,9 +63,12 @@ def audit_events(text: str | None) -> tuple[AuditEvent, ...]:
     return tuple(_EVENTS.validate_json(text)) if text is not None else ()
 
 
-def gate(record: asyncpg.Record) -> Gate:
-    """A gate as it stands."""
-    return Gate.model_validate(dict(record))
+def gate(record: asyncpg.Record | Mapping[str, Any]) -> Gate:
+    """A gate as it stands; when it is to be probed is of no use where no rule keeps it closed."""
+    values = dict(record)
+    if values["rule"] is None:
+        values |= {"probes": 0, "probe_after": None, "probe_from": None}
+    return Gate.model_validate(values)
 
 
 def _bounded(until: datetime | None) -> datetime | None:
@@ -62,20 +78,15 @@ def _bounded(until: datetime | None) -> datetime | None:
 
 def closed_gate(record: asyncpg.Record) -> Gate:
     """The gate that a claim met."""
-    return Gate(
-        partition=record["gate_partition"],
-        paused=True,
-        since=record["gate_since"],
-        by=record["gate_by"],
-        reason=record["gate_reason"],
-    )
+    told = json.loads(record["gate"])
+    return Gate.model_validate({name: told[name] for name in _MET})
 
 
 def partition(record: asyncpg.Record) -> PartitionStanding:
     """A partition with its gate, if that was ever closed, and its open effects."""
     values = dict(record)
-    gate_of = {name: values.pop(name) for name in ("paused", "since", "by", "reason")}
+    gate_of = {name: values.pop(name) for name in _GATE}
     if gate_of["paused"] is not None:
-        values["gate"] = Gate(partition=values["partition"], **gate_of)
+        values["gate"] = gate({"partition": values["partition"], **gate_of})
     values["states"] = json.loads(values["states"])
     return PartitionStanding.model_validate(values)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from ascertain.contracts.breaker import Doubt
 from ascertain.contracts.effect import TERMINAL, AuditEvent, EffectRow, Evidence, Receipt, State
 from ascertain.contracts.gate import Gate, PartitionStanding
 from ascertain.ledger import write as writes
@@ -16,13 +17,14 @@ from ascertain.machine import Move, next_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from ascertain.contracts.claim import ClaimRequest, Lease
     from ascertain.contracts.effect import Effect
     from ascertain.ledger.write import Write
     from ascertain.ports import EffectFilter, Page
 
+DISPATCHING: Final = frozenset({Judgement.CLAIM, Judgement.RESEND, Judgement.QUARANTINE})
 MOVING: Final = frozenset(
     {Judgement.CLAIM, Judgement.RESEND, Judgement.FENCE, Judgement.QUARANTINE}
 )
@@ -231,6 +233,19 @@ def partition(name: str, gate: Gate | None, still: Iterable[EffectRow]) -> Parti
         sending_until=max(flying, default=None),
         states=dict(Counter(row.state for row in own)),
     )
+
+
+def doubts(rows: Iterable[EffectRow], now: datetime) -> list[Doubt]:
+    """What is in doubt, by partition and kind."""
+    ages: dict[tuple[str, str], list[timedelta]] = {}
+    for row in rows:
+        if row.state is State.UNKNOWN:
+            age = max(now - row.state_since, timedelta(0))
+            ages.setdefault((row.partition, row.kind), []).append(age)
+    return [
+        Doubt(partition=partition, kind=kind, count=len(known), oldest=max(known))
+        for (partition, kind), known in sorted(ages.items())
+    ]
 
 
 def fits(row: EffectRow, which: EffectFilter) -> bool:

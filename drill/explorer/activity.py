@@ -20,6 +20,7 @@ from activities.serving import Serving
 from ascertain.contracts import finding
 from ascertain.contracts.claim import Taken, Unresolved
 from ascertain.contracts.command import Action, Command
+from ascertain.contracts.outage import Outage
 from ascertain.contracts.work import Decision, Work
 from ascertain.errors import LookupDown
 from ascertain.machine import Move
@@ -126,6 +127,13 @@ class _NotingLedger:
     ) -> None:
         denied = None if denial is None else conclusion_of(denial)
         raise _NotedError(one(Decided(Move.SUPERSEDE, conclusion_of(verdict), denied)))
+
+    async def note_outage(self, partition: str, kind: str, reason: str) -> Outage:
+        now = self._case.row.now
+        return Outage(partition=partition, kind=kind, since=now, reason=reason, waiting=1)
+
+    async def end_outage(self, _partition: str, _kind: str) -> None:
+        """Nothing of it is in any case."""
 
     async def note(self, _effect_id: str, _by: str, _evidence: Evidence) -> None:
         """Moves nothing."""

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from ascertain.contracts.breaker import Rule, Trip
 from ascertain.contracts.task import Task
 from tests.cli.test_tasks import listed, quarantined
 from tests.ledger.steps import effect, request, unknown
@@ -136,7 +137,7 @@ async def test_partitions_tell_gates_and_what_is_unresolved(deployed):
         (("pause", "p", "--reason", " "), "--reason must say something"),
         (("resume", "*"), "name one PARTITION, or say --all"),
         (("resume", "a b"), "cannot be the name of a partition"),
-        (("resume", "p", "--rate", "0"), "--rate"),
+        (("resume", "p", "--ramp", "0"), "--ramp"),
     ],
 )
 async def test_a_gate_that_is_named_wrongly_is_refused(deployed, arguments, said):
@@ -146,6 +147,54 @@ async def test_a_gate_that_is_named_wrongly_is_refused(deployed, arguments, said
 async def test_a_gate_cannot_be_moved_without_a_ledger(deployed):
     answer = await deployed.cli("pause", "p", "--reason", "x", code=7, ASCERTAIN_LEDGER_URL=None)
     assert answer.sentence.startswith("no ledger: set ASCERTAIN_LEDGER_URL")
+
+
+async def test_what_a_rule_closed_is_told_with_its_rule_and_its_numbers(deployed):
+    reason = "unknown_share: 6 of 10 attempts within 300 s ended in doubt (60%; limit 30%)"
+    closing = Trip(
+        partition="gate-i",
+        rule=Rule.UNKNOWN_SHARE,
+        reason=reason,
+        counted_for=timedelta(0),
+        probes=3,
+        probe_after=timedelta(hours=1),
+    )
+    assert await deployed.ledger.trip(closing) is not None
+    (line,) = [x for x in (await deployed.cli("partitions")).out.splitlines() if "gate-i" in x]
+    assert "paused" in line
+    assert "breaker" in line
+    assert reason in line
+    told = (await known(deployed, "gate-i"))["gate"]
+    assert (told["rule"], told["probes"], told["probing"]) == ("unknown_share", 3, [])
+    task_id = deployed.new_id()
+    await deployed.client.submit(Task(**deployed.task(task_id, partition="gate-i")))
+
+    async def is_held():
+        return set(await listed(deployed, "--state", "HELD", "--partition", "gate-i"))
+
+    await wait_until(is_held, what="a held task")
+    for command in ("explain", "show"):
+        assert f"paused by breaker: {reason}" in (await deployed.cli(command, task_id)).out
+    said = (await deployed.cli("resume", "gate-i", "--ramp", "100")).out
+    assert "Partition gate-i is open since " in said
+    await deployed.cli("result", task_id, "--within", "30s")
+
+
+async def test_an_outside_that_cannot_be_asked_is_one_notice(deployed):
+    doubted = effect("doubted", partition="gate-j")
+    claimed = await deployed.ledger.claim(request("doubted", effect=doubted))
+    await deployed.ledger.record(claimed.lease, unknown())
+    outage = await deployed.ledger.note_outage("gate-j", doubted.kind, "503")
+    notice = (
+        f"gate-j: toy.fact cannot be asked since {outage.since:%Y-%m-%d %H:%M:%S} UTC; 1 waiting"
+    )
+    for command in (("partitions",), ("list", "--limit", "1")):
+        assert notice in (await deployed.cli(*command)).out
+        documents = (await deployed.cli(*command, "--json")).document["outages"]
+        assert [each["waiting"] for each in documents if each["partition"] == "gate-j"] == [1]
+    assert notice not in (await deployed.cli("list", "--partition", "gate-k")).out
+    await deployed.ledger.end_outage("gate-j", doubted.kind)
+    assert notice not in (await deployed.cli("partitions")).out
 
 
 async def test_opening_every_partition_names_those_that_are_paused_by_themselves(deployed):

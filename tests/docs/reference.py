@@ -13,7 +13,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from ascertain import errors, machine, settings
 from ascertain.cli.listing import STATES
-from ascertain.contracts import command, names, semantics, status, task
+from ascertain.contracts import breaker, command, names, semantics, status, task
 from ascertain.contracts.effect import TERMINAL, State
 from ascertain.errors import AscertainError
 
@@ -34,6 +34,7 @@ _CONTRACTS: tuple[tuple[str, type[BaseModel]], ...] = (
 _SETTINGS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("The file", settings.Settings),
     ("`[ledger]`", settings.LedgerSettings),
+    ("`[[breakers]]`: when gates close by themselves", breaker.Breaker),
     ('`[kinds."NAME"]`', settings.KindSettings),
     ('`[kinds."NAME".semantics]`: what the outside promises', semantics.Semantics),
     ('`[kinds."NAME".policy]`: what this deployment chooses', semantics.Policy),

@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 )
 
 from ascertain.contracts import outcome
+from ascertain.contracts.breaker import Rule, Trip
 from ascertain.contracts.claim import ClaimRequest, Granted, Lease, Verdict
 from ascertain.contracts.effect import ABSENT_KEYED, TERMINAL, EffectRow, Evidence, Receipt, State
 from ascertain.contracts.gate import GateChange
@@ -255,6 +256,32 @@ class Twins(RuleBasedStateMachine):
         )
         self.both(lambda ledger: ledger.set_gate(change))
 
+    @rule(
+        partition=st.sampled_from(["p", "q"]),
+        counted_for=LENGTHS,
+        probes=st.sampled_from([1, 2]),
+        probe_after=st.sampled_from([timedelta(microseconds=1), timedelta(seconds=5)]),
+        lasts=st.booleans(),
+    )
+    def trip(self, **fields: Any) -> None:
+        made = Trip(rule=Rule.LAG, reason="too late \x00", **fields)
+        self.both(lambda ledger: ledger.trip(made))
+
+    @rule(partition=st.sampled_from(["p", "q"]))
+    def judge_probes(self, partition: str) -> None:
+        self.both(lambda ledger: ledger.judge_probes(partition))
+
+    @rule(
+        partition=st.sampled_from(["p", "q"]),
+        kind=st.sampled_from(["toy.fact", "toy.other"]),
+        ends=st.booleans(),
+    )
+    def outage(self, partition: str, kind: str, ends: bool) -> None:
+        if ends:
+            self.both(lambda ledger: ledger.end_outage(partition, kind))
+        else:
+            self.both(lambda ledger: ledger.note_outage(partition, kind, "503"))
+
     @rule(data=st.data(), effect_id=EFFECT_IDS)
     def press_on(self, data: st.DataObject, effect_id: str) -> None:
         """Make moves that are legal now: chance alone seldom gets far."""
@@ -326,6 +353,8 @@ class Twins(RuleBasedStateMachine):
     def they_remember_the_same(self) -> None:
         self.both(lambda ledger: ledger.gates())
         self.both(lambda ledger: ledger.partitions())
+        self.both(lambda ledger: ledger.doubts())
+        self.both(lambda ledger: ledger.outages())
         for effect_id in sorted(self.touched):
             case = self.both(lambda ledger, which=effect_id: ledger.inspect(which))
             trail = self.both(lambda ledger, which=effect_id: ledger.audit(which))

@@ -28,13 +28,24 @@ first as (
         1, $13::text, 1, t.now + a.lease, t.now,
         case when a.forever then timestamptz 'infinity' else t.now + a.resend_for end, a.fingerprint,
         a.frozen, $14::jsonb, 1, $15::text, t.now, a.task_fingerprint
-    from asked as a
-    join gated as g using (partition)
+    -- In order, so that it is the first of them that a gate lets through to probe.
+    from (select asked.*, gated.gate from asked join gated using (partition) order by effect_id offset 0) as a
     cross join timed as t
-    where (g.gate).partition is null
-        and not exists (
+    where case
+        when exists (
             select from ascertain.effects as o
             where o.task_id = a.task_id and o.state <> 'SUPERSEDED' and o.task_fingerprint <> a.task_fingerprint)
+        then false
+        when (a.gate).partition is null then true
+        when (a.gate).rule is null then false
+        -- What stands already takes none of the few places of a gate that is probed.
+        when exists (
+            select from ascertain.effects as o
+            where o.effect_id = a.effect_id
+                or (o.task_id = a.task_id and o.step = a.step and o.state <> 'SUPERSEDED'))
+        then false
+        else (ascertain.closed_gate_of(a.partition, a.effect_id)).partition is null
+    end
     order by a.effect_id
     on conflict do nothing
     returning *
@@ -47,8 +58,8 @@ trail as (
     from first
 )
 select
-    a.effect_id as asked, t.now, f.effect_id is not null as granted, (g.gate).partition as gate_partition,
-    (g.gate).since as gate_since, (g.gate).by as gate_by, (g.gate).reason as gate_reason, r.*
+    a.effect_id as asked, t.now, f.effect_id is not null as granted,
+    case when (g.gate).partition is not null then to_jsonb(g.gate) end as gate, r.*
 from asked as a
 join gated as g using (partition)
 cross join timed as t

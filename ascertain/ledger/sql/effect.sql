@@ -96,8 +96,7 @@ trail as (
     cross join judged as j
 )
 select
-    j.answer, j.now, (j.gate).partition as gate_partition, (j.gate).since as gate_since,
-    (j.gate).by as gate_by, (j.gate).reason as gate_reason, r.*
+    j.answer, j.now, case when (j.gate).partition is not null then to_jsonb(j.gate) end as gate, r.*
 from judged as j
 left join (
     select * from first
@@ -177,7 +176,7 @@ held as materialized (
     from timed as t
 ),
 gated as materialized (
-    select h.*, case when h.holds then ascertain.closed_gate_of(h.partition, $1) end as gate from held as h
+    select h.*, case when h.holds then ascertain.renewal_gate_of(h.partition, $1) end as gate from held as h
 ),
 judged as materialized (
     select g.*, g.holds and (g.gate).partition is null as applies from gated as g
@@ -203,8 +202,7 @@ trail as (
     where j.applies or not j.holds
 )
 select
-    j.applies, j.now, (j.gate).partition as gate_partition, (j.gate).since as gate_since,
-    (j.gate).by as gate_by, (j.gate).reason as gate_reason, r.*
+    j.applies, j.now, case when (j.gate).partition is not null then to_jsonb(j.gate) end as gate, r.*
 from judged as j
 cross join (
     select * from moved

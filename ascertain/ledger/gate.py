@@ -1,0 +1,91 @@
+"""What becomes of a gate: pure functions, for the twin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ascertain.contracts import breaker
+from ascertain.contracts.effect import State
+from ascertain.contracts.gate import Gate
+from ascertain.ledger import write as writes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from ascertain.contracts.breaker import Trip
+    from ascertain.contracts.effect import EffectRow
+    from ascertain.contracts.gate import GateChange
+
+_FAILED: Final = frozenset({State.UNKNOWN, State.CLEAR, State.QUARANTINED, State.TAKEN_OVER})
+
+
+def changed(gate: Gate | None, change: GateChange, now: datetime) -> Gate:
+    """The gate after a person's request; what a rule closed is theirs from then on."""
+    if gate is not None and gate.paused is change.paused and gate.rule is None:
+        return gate
+    return Gate(
+        partition=change.partition,
+        paused=change.paused,
+        since=now,
+        by=writes.clean(change.by),
+        reason=writes.clean(change.reason),
+    )
+
+
+def tripped(gate: Gate | None, trip: Trip, now: datetime) -> Gate | None:
+    """The gate after a rule closed it; None if it stays as it is."""
+    if gate is not None and gate.paused and not (trip.lasts and gate.rule is not None):
+        return None
+    if gate is not None and not gate.paused and gate.since > now - trip.counted_for:
+        return None
+    return Gate(
+        partition=trip.partition,
+        paused=True,
+        since=gate.since if gate is not None and gate.paused else now,
+        by=breaker.BY,
+        reason=writes.clean(trip.reason),
+        rule=trip.rule,
+        probes=trip.probes,
+        probe_after=trip.probe_after,
+        probe_from=now + trip.probe_after,
+    )
+
+
+def let_through(gate: Gate, effect_id: str, now: datetime) -> Gate | None:
+    """The gate after a claim that it let through to probe; None if it lets none through."""
+    due = gate.paused and gate.rule is not None and gate.probe_from is not None
+    if not due or gate.probe_from is None or gate.probe_from > now:
+        return None
+    if len(gate.probing) >= gate.probes or effect_id in gate.probing:
+        return None
+    return gate.model_copy(update={"probing": (*gate.probing, effect_id)})
+
+
+def judged(gate: Gate, rows: Mapping[str, EffectRow], now: datetime) -> Gate | None:
+    """The gate after a look at what it let through; None if that changes nothing."""
+    if not (gate.paused and gate.rule is not None and gate.probing) or gate.probe_after is None:
+        return None
+    probes = [rows[name] for name in gate.probing if name in rows]
+    failed = [row for row in probes if row.state in _FAILED and not _stopped_by_budget(row)]
+    if failed:
+        row = min(failed, key=lambda row: row.effect_id)
+        said, _, _ = gate.reason.partition("; probe ")
+        why = f"{said}; probe {row.effect_id} came to {row.state}"
+        again = {"probing": (), "probe_from": now + gate.probe_after, "reason": why}
+        return gate.model_copy(update=again)
+    tried = tuple(row.effect_id for row in probes if row.state is not State.QUARANTINED)
+    answered = sum(row.state not in {State.IN_FLIGHT, State.QUARANTINED} for row in probes)
+    if answered >= gate.probes:
+        return Gate(
+            partition=gate.partition,
+            paused=False,
+            since=now,
+            by=breaker.BY,
+            reason=f"its probes were answered: {answered} of {gate.probes}",
+        )
+    return None if tried == gate.probing else gate.model_copy(update={"probing": tried})
+
+
+def _stopped_by_budget(row: EffectRow) -> bool:
+    return row.state is State.QUARANTINED and row.error_class == "budget"
