@@ -165,9 +165,9 @@ def hot(name: str) -> bool:
 
 async def plan(connection: asyncpg.Connection, name: str) -> str:
     """The plan that serves whatever is asked."""
-    count = max(int(number) for number in re.findall(r"\$(\d+)", statement(name)))
-    nulls = ", ".join(["null"] * count)
+    count = max((int(number) for number in re.findall(r"\$(\d+)", statement(name))), default=0)
+    nulls = f"({', '.join(['null'] * count)})" if count else ""
     await connection.execute(f"prepare {name} as {statement(name)}")
     return "\n".join(
-        record[0] for record in await connection.fetch(f"explain execute {name} ({nulls})")
+        record[0] for record in await connection.fetch(f"explain execute {name} {nulls}")
     )
