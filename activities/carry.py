@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from temporalio import activity
@@ -55,17 +56,21 @@ class Carry:
         self._tasks = tasks
 
     @activity.defn(name=names.CARRY)
-    async def carry(self, chunk: Chunk) -> Carried:
+    async def carry(self, chunk: Chunk, begun_at: datetime | None = None) -> Carried:
         """Do what can be done at once, and hand the rest over.
+
+        Args:
+            chunk: The tasks.
+            begun_at: When the stream was started: no task of it was begun before.
 
         Raises:
             LedgerDown: No claim was answered; carry it again.
             TemporalDown: Something could not be handed over; carry it again.
         """
-        return await to_its_end(self._carry(chunk.tasks))
+        return await to_its_end(self._carry(chunk.tasks, begun_at))
 
-    async def _carry(self, tasks: Sequence[Task]) -> Carried:
-        items, rest = self._sorted(tasks)
+    async def _carry(self, tasks: Sequence[Task], begun_at: datetime | None) -> Carried:
+        items, rest = self._sorted(tasks, begun_at)
         asked_at = steady()
         answers = list(zip(items, await self._claims(items), strict=True))
         granted = [(item, told) for item, told in answers if isinstance(told, claim.Granted)]
@@ -97,13 +102,15 @@ class Carry:
         for partition, gate in met.items():
             await breaker.met(self._serving.breakers, self._serving.ledger, partition, gate)
 
-    def _sorted(self, tasks: Iterable[Task]) -> tuple[list[Item], list[Task]]:
+    def _sorted(
+        self, tasks: Iterable[Task], begun_at: datetime | None
+    ) -> tuple[list[Item], list[Task]]:
         """What can be done here at once, and what is too much for a chunk."""
         owner = owner_of(self._serving)
         items: dict[str, Item] = {}
         rest: list[Task] = []
         for task in tasks:
-            item = self._item(task, owner)
+            item = self._item(task, owner, begun_at)
             # One grant is for one call: an effect that a chunk names twice is claimed here once.
             if item is None or item.request.effect.effect_id in items:
                 rest.append(task)
@@ -111,12 +118,13 @@ class Carry:
                 items[item.request.effect.effect_id] = item
         return list(items.values()), rest
 
-    def _item(self, task: Task, owner: str) -> Item | None:
+    def _item(self, task: Task, owner: str, begun_at: datetime | None) -> Item | None:
         step = task.steps[0]
         kind = self._serving.kinds.get(step.kind)
         if len(task.steps) > 1 or kind is None or kind.adapter is None or kind.queue is not None:
             return None
         effect = keys.effect_of(activity.info().namespace, task, step)
+        effect = effect.model_copy(update={"begun_at": begun_at})
         try:
             frozen = keepable(kind.adapter.prepare(effect))
         except Exception:  # noqa: BLE001  # nothing was sent; its own task says what is wrong

@@ -83,6 +83,19 @@ async def dispatch(
     return await attempt.run()
 
 
+async def put_in_doubt(serving: Serving, served: Served, effect: Effect) -> None:
+    """Have an effect that a restored ledger may have forgotten begin in doubt, so that it is asked for.
+
+    Where nothing was forgotten the claim may be granted: then it is given back, and nothing was sent.
+    """
+    request = request_for(serving, served.kind, effect, _prepared(served.adapter, effect))
+    answer = await serving.ledger.claim(request)
+    if isinstance(answer, claim.Granted):
+        evidence = Evidence(source="phase", rule="never_left", detail="its task was cancelled")
+        unsent = outcome.NotDone(error_class="never_left", evidence=evidence)
+        await persist(lambda: serving.ledger.record(answer.lease, unsent))
+
+
 def _prepared(adapter: Adapter, effect: Effect) -> bytes:
     return keepable(adapter.prepare(effect))
 

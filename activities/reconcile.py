@@ -9,7 +9,7 @@ from temporalio import activity
 
 from activities import unserved
 from activities.attempt import LEDGER_PAUSE
-from activities.dispatch import conflicting, dispatch
+from activities.dispatch import conflicting, dispatch, put_in_doubt
 from activities.heartbeat import beating
 from activities.question import ask, unproved
 from activities.serving import Served, Serving, Unserved
@@ -72,8 +72,10 @@ class Reconcile:
                 return await unserved.stands(self._serving, work, _unserved(work, served))
             following = await self._ascertain(served, work)
             if work.withdraw and isinstance(following, directive.RetryIn):
-                why = "it was begun by somebody else at the same moment"
+                why = "whether it was begun is found out first"
                 following = await self._withdrawn(work) or _later(work, NO_WAIT, why)
+                if isinstance(following, directive.ReconcileIn):
+                    await put_in_doubt(self._serving, served, work.effect)
         return following
 
     async def _ascertain(self, served: Served, work: Work) -> Directive:

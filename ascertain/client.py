@@ -7,7 +7,7 @@ import logging
 import sys
 import threading
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from temporalio.client import (
@@ -213,6 +213,7 @@ class Client:
         *,
         task_queue: str | None = None,
         task_timeout: timedelta | None = None,
+        begun_at: datetime | None = None,
     ) -> str:
         """Start a run of an admitted task and give its id; ``submit`` is what services call.
 
@@ -220,6 +221,7 @@ class Client:
             task: The task.
             reuse: When a task that is over may have a further run.
             progress: What the run is given over from an earlier one.
+            begun_at: When the task's first run was started; None: this is it.
             task_queue: Where it runs; None: where this client's tasks do.
             task_timeout: Of its workflow tasks; None: this client's.
 
@@ -244,6 +246,7 @@ class Client:
                     names.MEMO_FINGERPRINT: task_fingerprint(task),
                     names.MEMO_MESSAGE_ID: task.message_id,
                     **({names.MEMO_ONLY_ASCERTAINS: True} if begins_nothing else {}),
+                    **({names.MEMO_BEGUN_AT: begun_at.isoformat()} if begun_at else {}),
                 },
                 search_attributes=search_attributes(task),
                 rpc_timeout=RPC_TIMEOUT,
@@ -288,7 +291,11 @@ class Client:
             if running:
                 await self._signal(task.task_id, names.PROCEED, run_id=found.run_id)
                 return Submitted(task.task_id, found.run_id, restarted=True)
-            run_id = await self.start(task, WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY)
+            run_id = await self.start(
+                task,
+                WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
+                begun_at=await first_begun(found),
+            )
             return Submitted(task.task_id, run_id, restarted=True)
         except (NotFound, WorkflowAlreadyStartedError):
             return None
@@ -454,6 +461,12 @@ class Client:
 
 def _whole(query: str) -> str:
     return f"WorkflowType = '{names.TASK_WORKFLOW}'" + (f" AND ({query})" if query else "")
+
+
+async def first_begun(found: WorkflowExecutionDescription) -> datetime:
+    """When the first run of a task was started, of those that gave it on."""
+    told = await found.memo_value(names.MEMO_BEGUN_AT, default=None, type_hint=str)
+    return found.start_time if told is None else datetime.fromisoformat(told)
 
 
 def search_attributes(task: Task) -> TypedSearchAttributes:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from ascertain.contracts.delivery import Delivery
     from ascertain.contracts.effect import AuditEvent, Effect, EffectRow, Evidence, State
+    from ascertain.contracts.epoch import Epoch, EpochRequest
     from ascertain.contracts.finding import Finding
     from ascertain.contracts.gate import Gate, GateChange, PartitionStanding
     from ascertain.contracts.outage import Outage
@@ -325,7 +326,9 @@ class Ledger(Protocol):
     async def claim(self, request: ClaimRequest) -> ClaimAnswer:
         """Ask for the permit to dispatch; durable before it answers.
 
-        Order of the answers: another fingerprint -> Conflict; SETTLED -> Settled; closed without a fact
+        Order of the answers: another fingerprint -> Conflict; no row, or CLEAR, of which a restored ledger
+        may have forgotten what was done (see ``raise_epoch``) -> IN_FLIGHT with a lease that is over, as if
+        it had been sent, and Unresolved; SETTLED -> Settled; closed without a fact
         -> Refused; TAKEN_OVER -> TakenOver; IN_FLIGHT of this very owner with an open lease -> Granted
         again (its first answer was lost); IN_FLIGHT with an open lease -> Busy; IN_FLIGHT past its lease
         -> fenced (UNKNOWN, lease_version + 1) and Unresolved; a closed gate -> Paused, nothing stored;
@@ -402,7 +405,8 @@ class Ledger(Protocol):
         """Close for good what a cancelled task does not do any more, by whoever might still claim it.
 
         Moved (ABANDONED) if it was never claimed, or is CLEAR without a late receipt; durable. Stale: it
-        is closed already, or something of it is under way or unresolved, and nothing changed. Conflict:
+        is closed already, or something of it is under way or unresolved, or a restored ledger may have
+        forgotten it, and nothing changed. Conflict:
         other content stands under this id or in this step.
         """
         ...
@@ -470,6 +474,14 @@ class Ledger(Protocol):
 
     async def outages(self) -> Sequence[Outage]:
         """The outsides that cannot be asked and for which something waits."""
+        ...
+
+    async def raise_epoch(self, request: EpochRequest) -> Epoch:
+        """From now on, nothing that the ledger may have forgotten is sent before it was asked for.
+
+        That is every effect without a row whose task was begun before the epoch's ``until``, and every
+        one that is CLEAR and has been since before it was raised. A repeated request id changes nothing.
+        """
         ...
 
     async def gates(self) -> Sequence[Gate]:

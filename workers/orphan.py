@@ -8,6 +8,7 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
+from ascertain.client import first_begun
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts.continuation import Progress
 from ascertain.errors import InvalidTask, NotFound
@@ -57,6 +58,7 @@ class TemporalTasks:
                 ),
                 task_queue=found.task_queue,
                 task_timeout=timeout.ToTimedelta() or None,
+                begun_at=await first_begun(found),
             )
         except (InvalidTask, NotFound):
             return False

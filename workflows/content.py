@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
+    from ascertain.contracts import names
     from ascertain.contracts.continuation import Continuation, Progress
     from ascertain.contracts.effect import Effect, Undone
     from ascertain.contracts.task import Task
@@ -72,6 +74,12 @@ def admitted(content: RawValue) -> tuple[Task, Progress]:
         )
         raise ApplicationError(message, type="InvalidTask", non_retryable=True)
     return known, progress
+
+
+def begun_before() -> datetime | None:
+    """When an earlier run of the task was started, if whoever started this one said so."""
+    told = workflow.memo_value(names.MEMO_BEGUN_AT, default=None, type_hint=str)
+    return None if told is None else datetime.fromisoformat(told)
 
 
 def _decoded(content: RawValue) -> JsonObject:

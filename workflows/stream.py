@@ -29,7 +29,8 @@ class StreamWorkflow:
     @workflow.init
     def __init__(self, order: StreamOrder) -> None:
         self._order = order
-        self._progress = order.progress
+        begun_at = order.progress.begun_at or workflow.info().workflow_start_time
+        self._progress = order.progress.model_copy(update={"begun_at": begun_at})
         self._done = set(order.progress.done_beyond)
         self._carrying: set[int] = set()
         self._held: dict[int, str] = {}
@@ -118,7 +119,7 @@ class StreamWorkflow:
         while True:
             carried: Carried = await workflow.execute_local_activity(
                 names.CARRY,
-                chunk,
+                args=[chunk, self._progress.begun_at],
                 result_type=Carried,
                 start_to_close_timeout=CARRY_TIMEOUT,
                 retry_policy=AGAIN,

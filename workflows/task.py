@@ -27,6 +27,7 @@ from ascertain import keys
 from workflows.content import (
     admit_input,
     admitted,
+    begun_before,
     decision_about,
     effect_of,
     undo_of,
@@ -71,6 +72,7 @@ class TaskWorkflow:
         self._ended = False
         self._deciding = asyncio.Lock()
         self._answered: dict[str, CommandAnswer] = {}
+        self._begun_at = workflow.info().workflow_start_time
 
     @workflow.run
     async def run(self, content: RawValue = NOTHING) -> TaskResult:
@@ -103,6 +105,7 @@ class TaskWorkflow:
         self._ended, self._answered = progress.ended, dict(progress.answered)
         self._cancelling = self._cancelling or progress.cancelling
         self._given_up, self._taking_back = progress.given_up, list(progress.taking_back)
+        self._begun_at = progress.begun_at or begun_before() or self._begun_at
         if progress.shown is not None:
             self._view.resume(progress.shown)
 
@@ -197,7 +200,7 @@ class TaskWorkflow:
     async def _pursue(self, effect: Effect) -> StepResult:
         undo = effect.undoes is not None
         pursuit = Pursuit(
-            effect,
+            effect.model_copy(update={"begun_at": self._begun_at}),
             on_directive=self._obeying,
             halt=lambda: self._halts(undo=undo),
             withdraw=lambda: self._gives_up and not undo,
@@ -242,6 +245,7 @@ class TaskWorkflow:
             taking_back=tuple(self._taking_back),
             given_up=self._given_up,
             ended=self._ended,
+            begun_at=self._begun_at,
             cancelling=self._cancelling,
             shown=self._view.shown(),
             answered=self._answered,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -29,6 +29,19 @@ def length(text: str | timedelta) -> timedelta:
     if found is None:
         raise typer.BadParameter(f"{text!r} is no length of time such as 30, 90s, 5m or 2h")
     return float(found["count"]) * _UNITS[found["unit"] or "s"]
+
+
+def moment(text: str | datetime) -> datetime:
+    """A moment: ISO 8601 with its offset from UTC (``Z`` is none), or a length of time ago."""
+    if isinstance(text, datetime):
+        return text
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return datetime.now(UTC) - length(text)
+    if found.tzinfo is None:
+        raise typer.BadParameter(f"{text!r} names no time zone: add Z for UTC")
+    return found
 
 
 def operator_name(given: str | None) -> str:

@@ -1,10 +1,10 @@
-"""``ascertain sweep``, ``census`` and ``audit verify``: the whole ledger, against itself and the outside."""
+"""``ascertain sweep``, ``census``, ``restored`` and ``audit verify``: the whole ledger, against itself and the outside."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
@@ -18,6 +18,7 @@ from ascertain.cli.failure import DISAGREES, NotOver
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.census import Censuses, CensusOrder, CensusReport
+from ascertain.contracts.epoch import EpochRequest
 from ascertain.contracts.sweep import SweepReport, SweepRequest
 from ascertain.errors import BrokenChain, NotFound, Unavailable
 from ascertain.ledger.audit import verify_chain
@@ -45,6 +46,27 @@ class Wish:
     kinds: tuple[str, ...]
     since: timedelta | None
     within: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """A restore as it was typed."""
+
+    since: datetime
+    until: datetime | None
+    operator: str
+    reason: str
+    request_id: str | None
+
+    def request(self) -> EpochRequest:
+        """What is asked of the ledger."""
+        return EpochRequest(
+            since=self.since,
+            until=self.until,
+            by=self.operator,
+            reason=self.reason,
+            request_id=self.request_id or f"cli-{uuid4().hex}",
+        )
 
 
 async def sweep(within: timedelta | None, config: Path | None, *, as_json: bool) -> None:
@@ -147,6 +169,28 @@ def _row(one: CensusReport) -> tuple[str, ...]:
     upper = f"{one.duplicate_effect_rate_upper:.3g}"
     disagree = sum(one.count.values())
     return (one.kind, *map(str, numbers), rate, upper, str(one.settled), str(disagree))
+
+
+async def restored(wish: Restore, config: Path | None, *, as_json: bool) -> None:
+    """Raise an epoch and print it.
+
+    Raises:
+        LedgerDown: It is not known whether it is raised; the same request id is applied once.
+        BadParameter: The backup is younger than now.
+    """
+    if wish.since > datetime.now(UTC):
+        raise typer.BadParameter("--since lies in the future: name the time of the backup")
+    async with place.find(config).ledger() as ledger:
+        epoch = await ledger.raise_epoch(wish.request())
+    if as_json:
+        output.document({"epoch": epoch.model_dump(mode="json")})
+        return
+    output.line(
+        f"Since {wording.moment(epoch.raised_at)}: what was begun before {wording.moment(epoch.until)} and is "
+        "not known here is asked for before it is sent, and so is what was proven absent before."
+    )
+    if epoch.already_applied:
+        output.line("This request had been applied before, so nothing was changed now.")
 
 
 async def verify(task_id: str | None, config: Path | None, *, as_json: bool) -> int:

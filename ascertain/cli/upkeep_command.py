@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -14,7 +14,7 @@ from ascertain.cli import option
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (sweep, census):
+    for command in (sweep, census, restored):
         app.command()(command)
     group = typer.Typer(help="The audit trail.", no_args_is_help=True, rich_markup_mode=None)
     group.callback()(_audit)
@@ -72,6 +72,42 @@ def census(
     if last:
         raise typer.Exit(asyncio.run(upkeep.last_census(wish.kinds, config, as_json=as_json)))
     raise typer.Exit(asyncio.run(upkeep.census(wish, config, as_json=as_json)))
+
+
+def restored(  # noqa: PLR0913 - each is one option of the command
+    *,
+    since: Annotated[
+        datetime,
+        typer.Option(
+            parser=option.moment,
+            metavar="TIME",
+            help="The time of the backup: 2026-03-01T02:00:00Z, or so long ago: 90m.",
+        ),
+    ],
+    until: Annotated[
+        datetime | None,
+        typer.Option(
+            parser=option.moment,
+            metavar="TIME",
+            help="Tasks that are begun before count too: where those that Temporal lost as well are "
+            "submitted again until then. Else: now.",
+        ),
+    ] = None,
+    reason: option.Why,
+    operator: option.Operator = None,
+    request_id: option.RequestId = None,
+    config: option.Config = None,
+    as_json: option.Json = False,
+) -> None:
+    """Say that the ledger was restored from a backup, before any worker starts.
+
+    Whatever it may have forgotten begins in doubt from now on: it is asked for before anything is sent, and
+    what cannot be asked for waits for a person. Tasks that are begun later are not touched.
+    """
+    from ascertain.cli import upkeep
+
+    wish = upkeep.Restore(since, until, option.operator_name(operator), reason, request_id)
+    asyncio.run(upkeep.restored(wish, config, as_json=as_json))
 
 
 def verify(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ascertain.cli.text import plain
 from ascertain.contracts.effect import State
+from ascertain.contracts.epoch import RESTORED
 from ascertain.machine import Move
 
 if TYPE_CHECKING:
@@ -144,6 +145,11 @@ def event(told: AuditEvent) -> str:
 
 
 def _claim(told: AuditEvent) -> str:
+    if told.evidence.rule == RESTORED:
+        return sentence(
+            f"It counts as attempt {told.attempt}, although nothing was sent now",
+            told.evidence.detail,
+        )
     return (
         f"Attempt {told.attempt} was permitted to {worker(told.actor)}, and what it sends was stored, "
         "before anything could leave."

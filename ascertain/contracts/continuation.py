@@ -38,6 +38,7 @@ class Progress(Value):
         ending: The outcome, once no further step will start.
         route: Where the open effect runs, if not inline.
         only_ascertain: Find out what became of every effect that was begun, and begin none.
+        begun_at: When the first run of the task was started.
         ended: The task had come to its end, which stands: it is not to be submitted again.
         cancelling: The earlier run was told to cancel.
         taking_back: Steps that a person ordered to be taken back, and that are not yet.
@@ -51,6 +52,7 @@ class Progress(Value):
     ending: TaskOutcome | None = None
     route: RunQueued | None = None
     only_ascertain: bool = False
+    begun_at: datetime | None = None
     ended: bool = False
     cancelling: bool = False
     taking_back: tuple[str, ...] = ()

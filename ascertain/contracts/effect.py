@@ -132,6 +132,8 @@ class Effect(Value):
         undoes: Set for undo effects only.
         task_fingerprint: Of the whole task. The ledger refuses a first claim under a task_id that was
             begun with other content, also long after Temporal has forgotten it. None: not compared.
+        begun_at: When its task was begun, as far as Temporal knows: what was begun before the ledger was
+            restored may have been done unknown to it. None: that is not known either.
     """
 
     effect_id: EffectId
@@ -144,6 +146,7 @@ class Effect(Value):
     input: JsonObject
     undoes: Undone | None = None
     task_fingerprint: str | None = None
+    begun_at: datetime | None = None
 
 
 class EffectRow(Value):

@@ -63,6 +63,8 @@ DATETIME_ATTRIBUTES: Final = (TASK_STATE_SINCE,)
 
 MEMO_FINGERPRINT: Final = "fingerprint"
 MEMO_MESSAGE_ID: Final = "message_id"
+# Stands on a further run of a task: when the first one was started.
+MEMO_BEGUN_AT: Final = "begun_at"
 # Stands on a run that begins nothing new; told to proceed, the run becomes the task's own.
 MEMO_ONLY_ASCERTAINS: Final = "only_ascertains"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field
@@ -67,6 +68,7 @@ class StreamProgress(Value):
         handed_over: The first tasks that became workflows of their own.
         conflicting: The first tasks whose ids were used before.
         held: Paused partitions that chunks wait for now.
+        begun_at: When the first run of the stream was started.
     """
 
     tally: Tally = Tally()
@@ -75,6 +77,7 @@ class StreamProgress(Value):
     handed_over: tuple[str, ...] = ()
     conflicting: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
+    begun_at: datetime | None = None
     paused: bool = False
     closed: bool = False
 

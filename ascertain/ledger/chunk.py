@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _CLAIM_MANY: Final = statement("claim_many")
 _RECORD_MANY: Final = statement("record_many")
 _CLAIMED: Final = writes.json_of(writes.CLAIMED)
+_IN_DOUBT: Final = writes.json_of(writes.IN_DOUBT)
 
 
 async def claim_many(session: Session, requests: Sequence[ClaimRequest]) -> Sequence[ChunkAnswer]:
@@ -81,6 +82,8 @@ def _claims(requests: Sequence[ClaimRequest]) -> Sequence[object]:
         _CLAIMED,
         requests[0].trace_id,
         [effect.task_fingerprint for effect in effects],
+        _IN_DOUBT,
+        [effect.begun_at for effect in effects],
     )
 
 

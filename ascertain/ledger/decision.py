@@ -27,12 +27,13 @@ ENDLESS: Final = timedelta(days=365_000)
 
 
 class Judgement(StrEnum):
-    """Each way in which a claim is answered. The first four also move the row."""
+    """Each way in which a claim is answered. The first five also move the row."""
 
     CLAIM = "claim"
     RESEND = "resend"
     FENCE = "fence"
     QUARANTINE = "quarantine"
+    RESTORED = "restored"
     AGAIN = "again"
     BUSY = "busy"
     CONFLICT = "conflict"
@@ -43,15 +44,24 @@ class Judgement(StrEnum):
     UNRESOLVED = "unresolved"
 
 
-def judge(
-    row: EffectRow | None, closed: Gate | None, request: ClaimRequest, now: datetime, *, late: bool
+def judge(  # noqa: PLR0913 - all that a claim is judged by
+    row: EffectRow | None,
+    closed: Gate | None,
+    request: ClaimRequest,
+    now: datetime,
+    *,
+    late: bool,
+    lost: bool = False,
 ) -> Judgement:
     """How the ledger answers a claim.
 
     The gate stops dispatch, never asking: only what would be granted is paused. ``row`` is None before
-    the first claim, ``closed`` is the gate that keeps its partition from dispatching, and ``late`` says
-    whether a fenced owner brought a receipt.
+    the first claim, ``closed`` is the gate that keeps its partition from dispatching, ``late`` says
+    whether a fenced owner brought a receipt, and ``lost`` whether a restored ledger may have forgotten
+    what was done.
     """
+    if lost and (row is None or row.fingerprint == request.fingerprint):
+        return Judgement.RESTORED
     wish = _wish(row, request, now, late=late)
     if wish not in {Judgement.CLAIM, Judgement.RESEND}:
         return wish
@@ -120,7 +130,7 @@ def answer(
         case Judgement.CLAIM | Judgement.RESEND | Judgement.AGAIN:
             lease = claim.Lease(row.effect_id, row.lease_owner, row.lease_version, row.attempt)
             return claim.Granted(lease, row)
-        case Judgement.FENCE | Judgement.QUARANTINE | Judgement.UNRESOLVED:
+        case Judgement.FENCE | Judgement.QUARANTINE | Judgement.RESTORED | Judgement.UNRESOLVED:
             return claim.Unresolved(row)
         case Judgement.BUSY:
             return claim.Busy(row.lease_until, row)

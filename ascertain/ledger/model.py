@@ -13,12 +13,14 @@ from typing_extensions import override
 
 from ascertain.contracts.claim import Conflict, Granted, Moved, Stale, Taken
 from ascertain.contracts.effect import TERMINAL, AuditEvent, EffectRow, Evidence, State
+from ascertain.contracts.epoch import CLOCKS, Epoch
 from ascertain.contracts.gate import Gate
 from ascertain.contracts.outage import Outage
 from ascertain.errors import NotFound
 from ascertain.ledger import gate as gates, twin, write as writes
 from ascertain.ledger.audit import chained
 from ascertain.ledger.decision import answer, judge, paused, told
+from ascertain.ledger.row import as_restored
 from ascertain.ledger.twin import Told
 from ascertain.machine import Move
 from ascertain.ports import Case, EffectFilter, Trail
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
         Written,
     )
     from ascertain.contracts.effect import Effect
+    from ascertain.contracts.epoch import EpochRequest
     from ascertain.contracts.gate import GateChange, PartitionStanding
     from ascertain.contracts.outcome import Outcome, Refused, Settled
     from ascertain.ledger.write import Write
@@ -55,6 +58,7 @@ class Memory:
         closed: Partitions whose gate was ever closed.
         requests: Partition by request id.
         outages: Since when, and why, by partition and kind.
+        epochs: The restores, in the order in which they were told.
     """
 
     rows: Mapping[str, EffectRow] = field(default_factory=dict[str, EffectRow])
@@ -67,6 +71,7 @@ class Memory:
     outages: Mapping[tuple[str, str], tuple[datetime, str]] = field(
         default_factory=dict[tuple[str, str], "tuple[datetime, str]"]
     )
+    epochs: tuple[Epoch, ...] = ()
 
     @override
     def __hash__(self) -> int:
@@ -107,10 +112,12 @@ class ModelLedger:
         row = self._memory.rows.get(effect.effect_id)
         partition = effect.partition if row is None else row.partition
         late = bool(self._late(effect.effect_id))
+        since = twin.lost_since(self._memory.epochs, row, effect.begun_at)
+        lost = since is not None
         closed = None
-        if judge(row, None, request, now, late=late) in twin.DISPATCHING:
+        if judge(row, None, request, now, late=late, lost=lost) in twin.DISPATCHING:
             closed = self._closed_gate_of(partition, effect.effect_id)
-        judgement = judge(row, closed, request, now, late=late)
+        judgement = judge(row, closed, request, now, late=late, lost=lost)
         if judgement in twin.MOVING:
             if row is None:
                 other = self._other_content(effect)
@@ -119,11 +126,10 @@ class ModelLedger:
                 live = self._live_in_step(effect)
                 if live is not None:
                     return Conflict(stored=live.fingerprint, offered=request.fingerprint)
-                after = twin.first(request, now)
+                after = twin.first(request, now, since)
             else:
                 after = twin.claimed(row, judgement, request, now)
-            move = Move(judgement.value)
-            self._keep(row, after, Told(move, request.owner, after.evidence))
+            self._keep(row, after, Told(twin.move_of(judgement), request.owner, after.evidence))
             row = after
         return answer(judgement, row and twin.read(row, now), closed, request)
 
@@ -241,6 +247,9 @@ class ModelLedger:
         """See ``ports.Ledger.withdraw``."""
         now, by = self._clock(), writes.clean(by)
         row = self._memory.rows.get(effect.effect_id)
+        lost = twin.lost_since(self._memory.epochs, row, effect.begun_at) is not None
+        if row is None and lost:
+            return Stale(None)
         if row is None:
             live = self._live_in_step(effect)
             if live is not None:
@@ -248,7 +257,7 @@ class ModelLedger:
             after = twin.never_claimed(effect, fingerprint, by, now)
         elif row.fingerprint != fingerprint:
             return Conflict(stored=row.fingerprint, offered=fingerprint)
-        elif row.state is not State.CLEAR or self._late(effect.effect_id):
+        elif lost or row.state is not State.CLEAR or self._late(effect.effect_id):
             return Stale(twin.read(row, now))
         else:
             after = twin.withdrawn(row, now)
@@ -260,6 +269,7 @@ class ModelLedger:
         row = self._memory.rows.get(effect_id)
         if row is None:
             return None
+        row = as_restored(row, twin.raised_at(row, self._memory.epochs))
         return Case(twin.read(row, self._clock()), self._late(effect_id))
 
     async def proved(self, kind: str, external_ids: Sequence[str]) -> frozenset[str]:
@@ -369,6 +379,26 @@ class ModelLedger:
             known = {**memory.gates, gate.partition: gate}
             self._memory = replace(memory, gates=known, closed=memory.closed | {gate.partition})
         return gate
+
+    async def raise_epoch(self, request: EpochRequest) -> Epoch:
+        """See ``ports.Ledger.raise_epoch``."""
+        memory, now = self._memory, self._clock()
+        known = next(
+            (each for each in memory.epochs if each.request_id == request.request_id), None
+        )
+        if known is not None:
+            return known.model_copy(update={"already_applied": True})
+        soon = now + CLOCKS
+        epoch = Epoch(
+            since=request.since,
+            raised_at=now,
+            until=soon if request.until is None else max(request.until, soon),
+            by=writes.clean(request.by),
+            reason=writes.clean(request.reason),
+            request_id=request.request_id,
+        )
+        self._memory = replace(memory, epochs=(*memory.epochs, epoch))
+        return epoch
 
     async def gates(self) -> Sequence[Gate]:
         """See ``ports.Ledger.gates``."""

@@ -12,6 +12,7 @@ from ascertain.contracts import breaker
 from ascertain.contracts.breaker import Doubt
 from ascertain.contracts.claim import Conflict, Moved, Stale, Taken
 from ascertain.contracts.effect import TERMINAL, Evidence
+from ascertain.contracts.epoch import CLOCKS, Epoch
 from ascertain.contracts.outage import Outage
 from ascertain.errors import LedgerDown, NotFound
 from ascertain.ledger import chunk, migration, row as rows, write as writes
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         Written,
     )
     from ascertain.contracts.effect import AuditEvent, Effect, EffectRow
+    from ascertain.contracts.epoch import EpochRequest
     from ascertain.contracts.gate import Gate, GateChange, PartitionStanding
     from ascertain.contracts.outcome import Outcome, Refused, Settled
     from ascertain.ledger.write import Write
@@ -75,6 +77,7 @@ _DOUBTS: Final = statement("doubts")
 _NOTE_OUTAGE: Final = statement("note_outage")
 _END_OUTAGE: Final = statement("end_outage")
 _OUTAGES: Final = statement("outages")
+_RAISE_EPOCH: Final = statement("raise_epoch")
 
 _WITHDRAWN: Final = writes.json_of(writes.WITHDRAWN)
 _RENEWED: Final = writes.json_of(writes.RENEWED)
@@ -236,6 +239,7 @@ class PostgresLedger:
                     effect.revision,
                     effect.kind,
                     effect.partition,
+                    effect.begun_at,
                 )
             except asyncpg.UniqueViolationError as error:
                 if error.constraint_name != "effects_one_live_per_step":
@@ -244,10 +248,14 @@ class PostgresLedger:
                 if live is not None:
                     return Conflict(stored=live, offered=fingerprint)
                 continue
-            if found and found[0]["fingerprint"] != fingerprint:
-                return Conflict(stored=found[0]["fingerprint"], offered=fingerprint)
-            if found:
-                return _written(found)
+            (record,) = found
+            if record["effect_id"] is None and record["lost_since"] is None:
+                continue
+            if record["effect_id"] is None:
+                return Stale(None)
+            if record["fingerprint"] != fingerprint:
+                return Conflict(stored=record["fingerprint"], offered=fingerprint)
+            return _written(found)
         raise _restless(effect.effect_id)
 
     async def inspect(self, effect_id: str) -> Case | None:
@@ -255,7 +263,8 @@ class PostgresLedger:
         found = await self._session.fetch(_INSPECT, effect_id)
         if not found:
             return None
-        return Case(rows.effect_row(found[0]), rows.audit_events(found[0]["late"]))
+        row = rows.as_restored(rows.effect_row(found[0]), found[0]["raised_at"])
+        return Case(row, rows.audit_events(found[0]["late"]))
 
     async def proved(self, kind: str, external_ids: Sequence[str]) -> frozenset[str]:
         """See ``ports.Ledger.proved``."""
@@ -359,6 +368,17 @@ class PostgresLedger:
         """See ``ports.Ledger.outages``."""
         return [Outage.model_validate(dict(found)) for found in await self._session.fetch(_OUTAGES)]
 
+    async def raise_epoch(self, request: EpochRequest) -> Epoch:
+        """See ``ports.Ledger.raise_epoch``."""
+        by, reason = writes.clean(request.by), writes.clean(request.reason)
+        for _ in range(ROUNDS):
+            found = await self._session.fetch(
+                _RAISE_EPOCH, request.request_id, request.since, request.until, CLOCKS, by, reason
+            )
+            if found:
+                return Epoch.model_validate(dict(found[0]))
+        raise _restless(f"the epoch {request.request_id}")
+
     async def gates(self) -> Sequence[Gate]:
         """See ``ports.Ledger.gates``."""
         return [rows.gate(record) for record in await self._session.fetch(_GATES)]
@@ -461,6 +481,7 @@ def _claim_values(request: ClaimRequest) -> tuple[object, ...]:
         request.frozen,
         request.trace_id,
         effect.task_fingerprint,
+        effect.begun_at,
     )
 
 
@@ -472,6 +493,7 @@ def _evidence_of_claims(budget: int) -> str:
         Judgement.RESEND: writes.RESENT,
         Judgement.FENCE: writes.FENCED,
         Judgement.QUARANTINE: writes.budget_used(budget),
+        Judgement.RESTORED: writes.IN_DOUBT,
     }
     return json.dumps(
         {move.value: json.loads(writes.json_of(told)) for move, told in evidence.items()}

@@ -49,6 +49,17 @@ def effect_row(record: asyncpg.Record) -> EffectRow:
     return EffectRow.model_construct(**values)
 
 
+def as_restored(row: EffectRow, raised_at: datetime | None) -> EffectRow:
+    """The row as it has to be read after a restore.
+
+    What was sent unknown to the ledger may have been sent until the epoch was raised, so no empty lookup proves
+    anything sooner than if the permit had ended then.
+    """
+    if raised_at is None or raised_at <= row.lease_until:
+        return row
+    return row.model_copy(update={"lease_until": raised_at})
+
+
 def audit_event(record: asyncpg.Record) -> AuditEvent:
     """One line of the trail."""
     values = dict(record)

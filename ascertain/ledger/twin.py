@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ascertain.contracts.breaker import Doubt
 from ascertain.contracts.effect import TERMINAL, AuditEvent, EffectRow, Evidence, Receipt, State
+from ascertain.contracts.epoch import RESTORED
 from ascertain.contracts.gate import Gate, PartitionStanding
 from ascertain.ledger import write as writes
 from ascertain.ledger.audit import same
@@ -21,12 +22,19 @@ if TYPE_CHECKING:
 
     from ascertain.contracts.claim import ClaimRequest, Lease
     from ascertain.contracts.effect import Effect
+    from ascertain.contracts.epoch import Epoch
     from ascertain.ledger.write import Write
     from ascertain.ports import EffectFilter, Page
 
 DISPATCHING: Final = frozenset({Judgement.CLAIM, Judgement.RESEND, Judgement.QUARANTINE})
 MOVING: Final = frozenset(
-    {Judgement.CLAIM, Judgement.RESEND, Judgement.FENCE, Judgement.QUARANTINE}
+    {
+        Judgement.CLAIM,
+        Judgement.RESEND,
+        Judgement.FENCE,
+        Judgement.QUARANTINE,
+        Judgement.RESTORED,
+    }
 )
 
 
@@ -45,12 +53,31 @@ def read(row: EffectRow, now: datetime) -> EffectRow:
     return row.model_copy(update={"now": now})
 
 
-def first(request: ClaimRequest, now: datetime) -> EffectRow:
-    """The row that the first claim of an effect makes."""
+def lost_since(
+    epochs: Iterable[Epoch], row: EffectRow | None, begun_at: datetime | None
+) -> datetime | None:
+    """Since when an effect may have been done unknown to a ledger that was restored."""
+    if row is None:
+        found = [p.since for p in epochs if begun_at is None or p.until > begun_at]
+    else:
+        clear = row.state is State.CLEAR
+        found = [p.since for p in epochs if clear and p.raised_at > row.state_since]
+    return min(found, default=None)
+
+
+def raised_at(row: EffectRow, epochs: Iterable[Epoch]) -> datetime | None:
+    """When a restore last made it unsure what of the effect had been sent."""
+    raised = [epoch.raised_at for epoch in epochs if epoch.raised_at > row.created_at]
+    return max(raised, default=None)
+
+
+def first(request: ClaimRequest, now: datetime, lost: datetime | None = None) -> EffectRow:
+    """The row that the first claim of an effect makes; in doubt if it may have been lost since then."""
     effect = request.effect
+    begun = now if lost is None else min(now, max(lost, effect.begun_at or lost))
     resend_until = None
     if request.resend_for is not None:
-        resend_until = FOREVER if endless(request.resend_for) else now + request.resend_for
+        resend_until = FOREVER if endless(request.resend_for) else begun + request.resend_for
     return EffectRow(
         effect_id=effect.effect_id,
         task_id=effect.task_id,
@@ -63,14 +90,14 @@ def first(request: ClaimRequest, now: datetime) -> EffectRow:
         state_since=now,
         version=1,
         attempt=1,
-        lease_owner=request.owner,
+        lease_owner=request.owner if lost is None else RESTORED,
         lease_version=1,
-        lease_until=now + request.lease,
-        first_sent_at=now,
+        lease_until=now + request.lease if lost is None else now,
+        first_sent_at=begun,
         resend_until=resend_until,
         fingerprint=request.fingerprint,
         frozen=request.frozen,
-        evidence=writes.CLAIMED,
+        evidence=writes.CLAIMED if lost is None else writes.IN_DOUBT,
         trace_id=request.trace_id,
         task_fingerprint=effect.task_fingerprint,
         created_at=now,
@@ -87,6 +114,7 @@ def claimed(
         Judgement.RESEND: (writes.RESENT, None),
         Judgement.FENCE: (writes.FENCED, "fenced"),
         Judgement.QUARANTINE: (writes.budget_used(request.budget), "budget"),
+        Judgement.RESTORED: (writes.IN_DOUBT, None),
     }[judgement]
     moved: dict[str, Any] = {"evidence": evidence, "error_class": error_class, "retry_at": None}
     if judgement is not Judgement.QUARANTINE:
@@ -96,9 +124,16 @@ def claimed(
         moved["lease_owner"] = request.owner
         moved["lease_until"] = now + request.lease
         moved["trace_id"] = row.trace_id if request.trace_id is None else request.trace_id
-    if judgement is Judgement.CLAIM:
+    if judgement is Judgement.RESTORED:
+        moved |= {"attempt": row.attempt + 1, "lease_owner": RESTORED, "lease_until": now}
+    if judgement in {Judgement.CLAIM, Judgement.RESTORED}:
         moved["job_id"] = None
-    return _moved(row, Move(judgement.value), now, moved)
+    return _moved(row, move_of(judgement), now, moved)
+
+
+def move_of(judgement: Judgement) -> Move:
+    """The move that a claim's answer is: what may have been forgotten counts as claimed."""
+    return Move.CLAIM if judgement is Judgement.RESTORED else Move(judgement.value)
 
 
 def owned(row: EffectRow, lease: Lease) -> bool:

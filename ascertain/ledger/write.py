@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from ascertain.contracts import outcome as outcomes
 from ascertain.contracts.effect import FENCE, Evidence, State
+from ascertain.contracts.epoch import RESTORED
 from ascertain.machine import ACTOR, TABLE, Actor, Move
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ FENCED: Final = Evidence(
     source="rule",
     rule=FENCE,
     detail="its attempt's permit ran out before anything was recorded; whether it was sent is unknown",
+)
+IN_DOUBT: Final = Evidence(
+    source="rule",
+    rule=RESTORED,
+    detail="the ledger was restored and may have forgotten it, so it is asked for before it is sent",
 )
 WITHDRAWN: Final = Evidence(
     source="person", rule="withdraw", detail="its task was cancelled before it was done"

@@ -34,14 +34,15 @@ WRITES = {
     "effects": "update ascertain.effects set lease_owner = 'x' where false",
     "audit": "insert into ascertain.audit_events select * from ascertain.audit_events where false",
     "gates": "update ascertain.gates set by = 'x' where false",
+    "epochs": "insert into ascertain.epochs select * from ascertain.epochs where false",
     "deliveries": "update ascertain.deliveries set count = 2 where false",
     "outbox": "update ascertain.outbox_entries set reason = 'x' where false",
     "put": "insert into ascertain.outbox_entries (task_id, content) values ('x', '{}')",
     "inbox": "insert into ascertain.inbox_messages (consumer, message_id) values ('', 'x')",
 }
 MAY = {
-    "worker": {"effects", "audit", "gates", "deliveries"},
-    "operator": {"gates", "deliveries"},
+    "worker": {"effects", "audit", "gates", "deliveries", "epochs"},
+    "operator": {"gates", "deliveries", "epochs"},
     "reader": set(),
     "service": {"put", "inbox"},
     "relay": {"outbox"},

@@ -23,6 +23,7 @@ from ascertain.contracts import outcome
 from ascertain.contracts.breaker import Rule, Trip
 from ascertain.contracts.claim import ClaimRequest, Granted, Lease, Verdict
 from ascertain.contracts.effect import ABSENT_KEYED, TERMINAL, EffectRow, Evidence, Receipt, State
+from ascertain.contracts.epoch import EpochRequest
 from ascertain.contracts.gate import GateChange
 from ascertain.errors import NotFound
 from ascertain.ledger.audit import verify_chain
@@ -110,8 +111,9 @@ def verdicts(draw: st.DrawFn, states: st.SearchStrategy[State]) -> Verdict:
 
 @st.composite
 def requests(draw: st.DrawFn) -> ClaimRequest:
+    begun_at = draw(st.sampled_from([None, T0, T0 + timedelta(days=500)]))
     return ClaimRequest(
-        effect=EFFECTS[draw(EFFECT_IDS)],
+        effect=EFFECTS[draw(EFFECT_IDS)].model_copy(update={"begun_at": begun_at}),
         fingerprint=draw(st.sampled_from(["f", "f", "f", "f", "f", "g"])),
         frozen=draw(st.sampled_from([b"", b"one", b"two\x00"])),
         owner=draw(OWNERS),
@@ -266,6 +268,17 @@ class Twins(RuleBasedStateMachine):
     def trip(self, **fields: Any) -> None:
         made = Trip(rule=Rule.LAG, reason="too late \x00", **fields)
         self.both(lambda ledger: ledger.trip(made))
+
+    @rule(request_id=st.integers(1, 3).map(str), lasts=st.none() | LENGTHS, ago=LENGTHS)
+    def raise_epoch(self, request_id: str, lasts: timedelta | None, ago: timedelta) -> None:
+        if len(self.leases) < 4:  # what is forgotten at once tells little of what else may be done
+            return
+        now = self.clock.now
+        until = None if lasts is None else now + lasts
+        asked = EpochRequest(
+            since=now - ago, until=until, by="ada", reason="n\x00", request_id=request_id
+        )
+        self.both(lambda ledger: ledger.raise_epoch(asked))
 
     @rule(partition=st.sampled_from(["p", "q"]))
     def judge_probes(self, partition: str) -> None:

@@ -6,10 +6,10 @@ with asked as materialized (
     select * from unnest(
         $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[],
         $9::interval[], $10::interval[], $11::boolean[], $12::integer[],
-        $16::text[]
+        $16::text[], $18::timestamptz[]
     ) as a (
         effect_id, task_id, message_id, step, kind, partition, fingerprint, frozen, lease, resend_for, forever,
-        revision, task_fingerprint)
+        revision, task_fingerprint, begun_at)
 ),
 gated as materialized (
     select p.partition, ascertain.closed_gate(p.partition) as gate
@@ -25,12 +25,21 @@ first as (
         frozen, evidence, evidence_version, trace_id, created_at, task_fingerprint)
     select
         a.effect_id, a.task_id, a.message_id, a.step, a.revision, a.kind, a.partition, 'IN_FLIGHT', t.now, 1,
-        1, $13::text, 1, t.now + a.lease, t.now,
-        case when a.forever then timestamptz 'infinity' else t.now + a.resend_for end, a.fingerprint,
-        a.frozen, $14::jsonb, 1, $15::text, t.now, a.task_fingerprint
+        1, case when l.since is null then $13::text else 'restored' end, 1,
+        t.now + case when l.since is null then a.lease else interval '0' end, l.first_sent_at,
+        case when a.forever then timestamptz 'infinity' else l.first_sent_at + a.resend_for end, a.fingerprint,
+        a.frozen, case when l.since is null then $14::jsonb else $17::jsonb end, 1, $15::text, t.now, a.task_fingerprint
     -- In order, so that it is the first of them that a gate lets through to probe.
     from (select asked.*, gated.gate from asked join gated using (partition) order by effect_id offset 0) as a
     cross join timed as t
+    -- What a restored ledger may have forgotten begins in doubt, and is nobody's claim.
+    cross join lateral (
+        select
+            min(p.since) as since,
+            least(t.now, greatest(coalesce(min(p.since), t.now), a.begun_at)) as first_sent_at
+        from ascertain.epochs as p
+        where p.until > coalesce(a.begun_at, '-infinity')
+    ) as l
     where case
         when exists (
             select from ascertain.effects as o
@@ -54,11 +63,11 @@ trail as (
     insert into ascertain.audit_events (
         effect_id, move, actor, from_state, to_state, version, lease_version, attempt, evidence, at)
     select
-        effect_id, 'claim', lease_owner, null, state, version, lease_version, attempt, evidence, created_at
+        effect_id, 'claim', $13, null, state, version, lease_version, attempt, evidence, created_at
     from first
 )
 select
-    a.effect_id as asked, t.now, f.effect_id is not null as granted,
+    a.effect_id as asked, t.now, f.lease_owner = $13 as granted,
     case when (g.gate).partition is not null then to_jsonb(g.gate) end as gate, r.*
 from asked as a
 join gated as g using (partition)

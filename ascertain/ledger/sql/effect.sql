@@ -7,15 +7,23 @@ with standing as materialized (
     select * from ascertain.effects where effect_id = $1 for update
 ),
 timed as materialized (
-    select s.*, ascertain.clock() as now
+    select s.*, ascertain.clock() as now,
+        case
+            when s.effect_id is null
+            then (select min(p.since) from ascertain.epochs as p where p.until > coalesce($19::timestamptz, '-infinity'))
+            when s.state = 'CLEAR'
+            then (select min(p.since) from ascertain.epochs as p where p.raised_at > s.state_since)
+        end as lost_since
     from (values (true)) as one (always)
     left join standing as s on always
 ),
 wished as materialized (
     select t.*,
         case
-            when t.effect_id is null then 'claim'
             when t.fingerprint <> $2::text then 'conflict'
+            -- A ledger that was restored may have forgotten it: it begins in doubt, and nothing is sent.
+            when t.lost_since is not null then 'restored'
+            when t.effect_id is null then 'claim'
             when t.state = 'SETTLED' then 'settled'
             when t.state in ('REFUSED', 'ABANDONED', 'SUPERSEDED') then 'refused'
             when t.state = 'TAKEN_OVER' then 'taken_over'
@@ -59,11 +67,15 @@ first as (
         frozen, evidence, evidence_version, trace_id, created_at, task_fingerprint)
     select
         $1, $11::text, $12::text, $13::text, $14::integer, $15::text, $9, 'IN_FLIGHT', j.now, 1,
-        1, $3, 1, j.now + $4, j.now,
-        case when $7::boolean then timestamptz 'infinity' else j.now + $6::interval end, $2,
-        $16::bytea, $10::jsonb -> 'claim', 1, $17::text, j.now, $18::text
+        1, case when j.granted then $3 else j.answer end, 1,
+        case when j.granted then j.now + $4 else j.now end, b.first_sent_at,
+        case when $7::boolean then timestamptz 'infinity' else b.first_sent_at + $6::interval end, $2,
+        $16::bytea, $10::jsonb -> j.answer, 1, $17::text, j.now, $18::text
     from judged as j
-    where j.granted and j.effect_id is null
+    cross join lateral (
+        select least(j.now, greatest(j.lost_since, case when not j.granted then $19 end)) as first_sent_at
+    ) as b
+    where j.answer in ('claim', 'restored') and j.effect_id is null
     on conflict (effect_id) do nothing
     returning *
 ),
@@ -72,26 +84,27 @@ moved as (
         state = case j.answer when 'fence' then 'UNKNOWN' when 'quarantine' then 'QUARANTINED' else 'IN_FLIGHT' end,
         state_since = j.now,
         version = e.version + 1,
-        attempt = e.attempt + j.granted::integer,
-        lease_owner = case when j.granted then $3 else e.lease_owner end,
+        attempt = e.attempt + (j.granted or j.answer = 'restored')::integer,
+        lease_owner = case when j.granted then $3 when j.answer = 'restored' then j.answer else e.lease_owner end,
         lease_version = e.lease_version + (j.answer <> 'quarantine')::integer,
-        lease_until = case when j.granted then j.now + $4 else e.lease_until end,
+        lease_until = case when j.granted then j.now + $4 when j.answer = 'restored' then j.now else e.lease_until end,
         retry_at = null,
         -- A CLEAR effect's job is proven dead: asked for, it would pass for the next attempt's absence.
-        job_id = case when j.answer = 'claim' then null else e.job_id end,
+        job_id = case when j.answer in ('claim', 'restored') then null else e.job_id end,
         error_class = case j.answer when 'fence' then 'fenced' when 'quarantine' then 'budget' end,
         evidence = $10 -> j.answer,
         evidence_version = e.version + 1,
         trace_id = case when j.granted then coalesce($17, e.trace_id) else e.trace_id end
     from judged as j
-    where e.effect_id = j.effect_id and j.answer in ('claim', 'resend', 'fence', 'quarantine')
+    where e.effect_id = j.effect_id and j.answer in ('claim', 'resend', 'fence', 'quarantine', 'restored')
     returning e.*
 ),
 trail as (
     insert into ascertain.audit_events (
         effect_id, move, actor, from_state, to_state, version, lease_version, attempt, evidence, at)
     select
-        r.effect_id, j.answer, $3, j.state, r.state, r.version, r.lease_version, r.attempt, r.evidence, j.now
+        r.effect_id, case j.answer when 'restored' then 'claim' else j.answer end, $3, j.state, r.state, r.version,
+        r.lease_version, r.attempt, r.evidence, j.now
     from (select * from first union all select * from moved) as r
     cross join judged as j
 )
@@ -267,19 +280,30 @@ cross join (
 
 -- name: withdraw
 -- Close an effect for good of which nothing exists and nothing is under way, also before its first claim.
--- No row in the answer means that a first claim won the race after the snapshot: ask again.
+-- No row in the answer means that a first claim won the race after the snapshot: ask again. Nothing at all is told
+-- of one that a restored ledger may have forgotten: that is asked for first.
 with standing as materialized (
     select * from ascertain.effects where effect_id = $1 for update
 ),
 judged as materialized (
     select s.*, ascertain.clock() as now,
         case
-            when s.effect_id is null then true
-            when s.fingerprint = $2::text and s.state = 'CLEAR' then not ascertain.has_late_receipt(s.effect_id)
+            when s.effect_id is null then l.lost_since is null
+            when s.fingerprint = $2::text and s.state = 'CLEAR'
+            then l.lost_since is null and not ascertain.has_late_receipt(s.effect_id)
             else false
-        end as applies
+        end as applies,
+        l.lost_since
     from (values (true)) as one (always)
     left join standing as s on always
+    cross join lateral (
+        select case
+            when s.effect_id is null
+            then (select min(p.since) from ascertain.epochs as p where p.until > coalesce($11::timestamptz, '-infinity'))
+            when s.state = 'CLEAR'
+            then (select min(p.since) from ascertain.epochs as p where p.raised_at > s.state_since)
+        end as lost_since
+    ) as l
 ),
 first as (
     insert into ascertain.effects (
@@ -290,7 +314,7 @@ first as (
         $1, $5::text, $6::text, $7::text, $8::integer, $9::text, $10::text, 'ABANDONED', j.now, 1,
         0, $3::text, 0, j.now, j.now, $2, '', $4::jsonb, 1, j.now
     from judged as j
-    where j.effect_id is null
+    where j.effect_id is null and j.applies
     on conflict (effect_id) do nothing
     returning *
 ),
@@ -315,10 +339,10 @@ trail as (
     from (select * from first union all select * from moved) as r
     cross join judged as j
 )
-select j.applies, j.now, r.*
+select j.applies, j.now, j.lost_since, r.*
 from judged as j
-cross join (
+left join (
     select * from first
     union all select * from moved
     union all select * from standing where not exists (select from moved)
-) as r
+) as r on true

@@ -1,7 +1,9 @@
 -- name: inspect
--- One effect with the receipts that fenced owners brought too late.
+-- One effect with the receipts that fenced owners brought too late, and when a restore last made it unsure what
+-- had been sent.
 select
     e.*, ascertain.clock() as now,
+    (select max(p.raised_at) from ascertain.epochs as p where p.raised_at > e.created_at) as raised_at,
     (
         select jsonb_agg(jsonb_build_object(
             'effect_id', a.effect_id, 'seq', a.seq, 'move', a.move, 'actor', a.actor,

@@ -26,7 +26,7 @@ begin
         elsif relation.relname <> 'migrations' then
             execute format('grant insert, update on %s to ascertain_worker', relation.name);
         end if;
-        if relation.relname in ('gates', 'gate_requests', 'deliveries') then
+        if relation.relname in ('gates', 'gate_requests', 'deliveries', 'epochs') then
             execute format('grant insert, update on %s to ascertain_operator', relation.name);
         end if;
     end loop;

@@ -1,0 +1,68 @@
+"""A ledger that was restored from a backup which knows nothing of what was sent after it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import asyncpg
+import pytest
+
+from ascertain.contracts.effect import State
+from ascertain.contracts.epoch import EpochRequest
+from drill.points import Point
+from tests.protocol.deployment import step
+
+FORGET = """
+    set session_replication_role = replica;
+    delete from ascertain.effects;
+    delete from ascertain.audit_events;
+    set session_replication_role = origin;
+"""
+
+
+async def restore(deployment):
+    """Have the ledger stand as an hour ago, when none of these tasks had been begun."""
+    connection = await asyncpg.connect(deployment.ledger_url)
+    now = await connection.fetchval("select now()")
+    await connection.execute(FORGET)
+    await connection.close()
+    since = now - timedelta(hours=1)
+    told = EpochRequest(since=since, by="ada", reason="the disk broke", request_id="epoch-1")
+    await deployment.ledger.raise_epoch(told)
+
+
+@pytest.mark.parametrize(
+    ("kind", "comes_to"),
+    [
+        ("toy.asked", State.SETTLED),
+        ("toy.keyed", State.SETTLED),
+        ("toy.neither", State.QUARANTINED),
+    ],
+)
+async def test_what_a_restored_ledger_has_forgotten_is_asked_for_and_never_sent_as_new(
+    deployments, kind, comes_to
+):
+    deployment = await deployments()
+    doomed = await deployment.worker(deployment.plan(Point.AFTER_ANSWER))
+    effect = await deployment.submit("forgotten", step(kind=kind))
+    await doomed.process.wait()
+    await restore(deployment)
+    await deployment.worker()
+    row = await deployment.wait_for_row(effect, lambda row: row.state is comes_to)
+    trail = await deployment.ledger.audit(effect)
+    assert (trail[0].move, trail[0].evidence.rule) == ("claim", "restored")
+    assert deployment.facts(effect) == 1
+    if kind != "toy.keyed":  # whose key makes of the same bytes a question
+        assert (deployment.submits(effect), row.attempt) == (1, 1)
+
+
+async def test_a_task_that_is_cancelled_meanwhile_learns_first_what_it_had_done(deployments):
+    deployment = await deployments()
+    doomed = await deployment.worker(deployment.plan(Point.AFTER_ANSWER))
+    effect = await deployment.submit("cancelled", step(kind="toy.asked"))
+    await doomed.process.wait()
+    await restore(deployment)
+    await deployment.client.cancel(deployment.id("cancelled"))
+    await deployment.worker()
+    await deployment.wait_for_row(effect, lambda row: row.state is State.SETTLED)
+    assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
