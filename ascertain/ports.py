@@ -523,6 +523,21 @@ class Tally:
     stuck_for: timedelta
 
 
+@dataclass(frozen=True, slots=True)
+class ArchivedPage:
+    """One page of effects of which the settled ones were archived.
+
+    Attributes:
+        seen: How many effects it held; fewer than asked for: it was the last.
+        archived: How many of them were archived, or would be.
+        last: Where the next page begins.
+    """
+
+    seen: int
+    archived: int
+    last: str
+
+
 class Upkeep(Protocol):
     """What is asked of the whole ledger and not of one effect. Raises ``LedgerDown`` like ``Ledger``."""
 
@@ -544,6 +559,22 @@ class Upkeep(Protocol):
 
     async def tallies(self) -> Sequence[Tally]:
         """What is unresolved, by partition and state."""
+        ...
+
+    async def archive(
+        self, older_than: timedelta, *, after: str = "", limit: int = 1000, moves: bool = True
+    ) -> ArchivedPage:
+        """Move what has been SETTLED for so long from a page of effects to the archive, in one commit.
+
+        The archive keeps what protects and proves, for ever; the bytes that were sent are dropped. Every
+        read shows an archived effect as one that is SETTLED, and every write meets it as such.
+
+        Args:
+            older_than: SETTLED for at least as long.
+            after: The page's effect_ids come behind this one.
+            limit: Most effects of the page.
+            moves: False: only count.
+        """
         ...
 
     def trails(self) -> AsyncIterator[tuple[EffectRow, Sequence[AuditEvent]]]:

@@ -1,4 +1,4 @@
-"""``ascertain sweep``, ``census``, ``restored`` and ``audit verify``: the whole ledger, against itself and the outside."""
+"""``ascertain sweep``, ``census``, ``restored``, ``audit verify``: the whole ledger, and the outside."""
 
 from __future__ import annotations
 
@@ -186,8 +186,8 @@ async def restored(wish: Restore, config: Path | None, *, as_json: bool) -> None
         output.document({"epoch": epoch.model_dump(mode="json")})
         return
     output.line(
-        f"Since {wording.moment(epoch.raised_at)}: what was begun before {wording.moment(epoch.until)} and is "
-        "not known here is asked for before it is sent, and so is what was proven absent before."
+        f"Since {wording.moment(epoch.raised_at)}: what was begun before {wording.moment(epoch.until)} "
+        "and is not known here is asked for before it is sent, and so is what was proven absent before."
     )
     if epoch.already_applied:
         output.line("This request had been applied before, so nothing was changed now.")

@@ -14,7 +14,7 @@ from ascertain.cli import option
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (sweep, census, restored):
+    for command in (sweep, census, restored, archive):
         app.command()(command)
     group = typer.Typer(help="The audit trail.", no_args_is_help=True, rich_markup_mode=None)
     group.callback()(_audit)
@@ -74,7 +74,7 @@ def census(
     raise typer.Exit(asyncio.run(upkeep.census(wish, config, as_json=as_json)))
 
 
-def restored(  # noqa: PLR0913 - each is one option of the command
+def restored(
     *,
     since: Annotated[
         datetime,
@@ -108,6 +108,35 @@ def restored(  # noqa: PLR0913 - each is one option of the command
 
     wish = upkeep.Restore(since, until, option.operator_name(operator), reason, request_id)
     asyncio.run(upkeep.restored(wish, config, as_json=as_json))
+
+
+def archive(
+    *,
+    older_than: Annotated[
+        timedelta,
+        typer.Option(
+            parser=option.length,
+            metavar="TIME",
+            help="Only what has been settled for at least so long: 90d.",
+        ),
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only count what would be archived.")
+    ] = False,
+    batch: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Effects that are looked at in one commit.")
+    ] = 1000,
+    config: option.Config = None,
+    as_json: option.Json = False,
+) -> None:
+    """Keep of long settled effects only what protects and proves: ids, fingerprints, receipts, trails.
+
+    A task that is submitted again still gets its first result. Safe while workers work, to interrupt, and to
+    run again.
+    """
+    from ascertain.cli import archive
+
+    asyncio.run(archive.archive(older_than, batch, config, dry_run=dry_run, as_json=as_json))
 
 
 def verify(

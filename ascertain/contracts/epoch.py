@@ -20,8 +20,8 @@ class EpochRequest(Value):
 
     Attributes:
         since: The time of the backup.
-        until: Tasks that were begun before may have been at work unknown to the ledger. None: now; later, where
-            tasks that Temporal lost too are submitted again until then.
+        until: Tasks that were begun before may have been at work unknown to the ledger. None: now; later,
+            where tasks that Temporal lost too are submitted again until then.
         request_id: A repeat with the same id raises nothing again.
     """
 

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 _CLAIM_MANY: Final = statement("claim_many")
 _RECORD_MANY: Final = statement("record_many")
+_MET: Final = {
+    "effects_one_content_per_task",
+    "effects_one_live_per_step",
+    "effects_not_archived",
+}
 _CLAIMED: Final = writes.json_of(writes.CLAIMED)
 _IN_DOUBT: Final = writes.json_of(writes.IN_DOUBT)
 
@@ -29,9 +34,9 @@ async def claim_many(session: Session, requests: Sequence[ClaimRequest]) -> Sequ
     try:
         found = await session.fetch(_CLAIM_MANY, *_claims(requests))
     except asyncpg.UniqueViolationError as error:
-        if error.constraint_name != "effects_one_content_per_task":
+        if error.constraint_name not in _MET:
             raise
-        # One of them was begun with other content in this very moment: each asks by itself, and is told.
+        # One of them was begun with other content, or archived, in this very moment: each asks by itself.
         return [None for _ in requests]
     by_effect = {record["asked"]: record for record in found}
     return [_answer(by_effect[request.effect.effect_id], request) for request in requests]

@@ -44,7 +44,7 @@ class Judgement(StrEnum):
     UNRESOLVED = "unresolved"
 
 
-def judge(  # noqa: PLR0913 - all that a claim is judged by
+def judge(
     row: EffectRow | None,
     closed: Gate | None,
     request: ClaimRequest,

@@ -421,6 +421,19 @@ class ModelLedger:
         told = Told(writes.NOTE, writes.clean(by), seen)
         self._append(twin.event(row, row, told, self._clock()))
 
+    async def archive(self, older_than: timedelta) -> int:
+        """See ``ports.Upkeep.archive``: all pages at once; gives how many there were to archive."""
+        memory, latest = self._memory, self._clock() - older_than
+        probing = {name for gate in memory.gates.values() for name in gate.probing}
+        due = {
+            name: twin.archived(row)
+            for name, row in memory.rows.items()
+            if row.state is State.SETTLED and row.state_since <= latest and name not in probing
+        }
+        due = {name: row for name, row in due.items() if row != memory.rows[name]}
+        self._memory = replace(memory, rows={**memory.rows, **due})
+        return len(due)
+
     async def aclose(self) -> None:
         """See ``ports.Ledger.aclose``."""
 

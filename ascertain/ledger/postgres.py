@@ -133,6 +133,8 @@ class PostgresLedger:
                 if error.constraint_name == "effects_one_content_per_task":
                     stored = error.detail or ""
                     return Conflict(stored=stored, offered=request.effect.task_fingerprint or "")
+                if error.constraint_name == "effects_not_archived":  # in this very moment
+                    continue
                 if error.constraint_name != "effects_one_live_per_step":
                     raise
                 live = await self._live_in_step(request.effect)
@@ -242,6 +244,8 @@ class PostgresLedger:
                     effect.begun_at,
                 )
             except asyncpg.UniqueViolationError as error:
+                if error.constraint_name == "effects_not_archived":  # in this very moment
+                    continue
                 if error.constraint_name != "effects_one_live_per_step":
                     raise
                 live = await self._live_in_step(effect)

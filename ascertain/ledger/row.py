@@ -52,8 +52,8 @@ def effect_row(record: asyncpg.Record) -> EffectRow:
 def as_restored(row: EffectRow, raised_at: datetime | None) -> EffectRow:
     """The row as it has to be read after a restore.
 
-    What was sent unknown to the ledger may have been sent until the epoch was raised, so no empty lookup proves
-    anything sooner than if the permit had ended then.
+    What was sent unknown to the ledger may have been sent until the epoch was raised, so no empty lookup
+    proves anything sooner than if the permit had ended then.
     """
     if raised_at is None or raised_at <= row.lease_until:
         return row

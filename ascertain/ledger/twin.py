@@ -141,6 +141,23 @@ def owned(row: EffectRow, lease: Lease) -> bool:
     return row.state is State.IN_FLIGHT and row.lease_version == lease.lease_version
 
 
+def archived(row: EffectRow) -> EffectRow:
+    """A settled row as the archive keeps it."""
+    dropped: dict[str, Any] = {
+        "budget_from": 0,
+        "lease_owner": writes.ARCHIVED.rule,
+        "lease_until": row.state_since,
+        "last_heartbeat_at": None,
+        "resend_until": None,
+        "retry_at": None,
+        "frozen": b"",
+        "job_id": None,
+        "error_class": None,
+        "evidence": writes.ARCHIVED,
+    }
+    return row.model_copy(update=dropped)
+
+
 def never_claimed(effect: Effect, fingerprint: str, by: str, now: datetime) -> EffectRow:
     """The row that refuses every claim of an effect whose task was cancelled first."""
     return EffectRow(

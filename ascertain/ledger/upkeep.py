@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ascertain.contracts.effect import UNRESOLVED, AuditEvent, State
 from ascertain.ledger import row as rows
 from ascertain.ledger.statement import statement
-from ascertain.ports import Standing, Tally
+from ascertain.ports import ArchivedPage, Standing, Tally
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _SETTLED_PAGE: Final = statement("settled_page")
 _STANDING: Final = statement("standing")
 _TALLIES: Final = statement("tallies")
+_ARCHIVE_PAGE: Final = statement("archive_page")
 _EFFECTS_PAGE: Final = statement("effects_page")
 _TRAILS_PAGE: Final = statement("trails_page")
 
@@ -60,6 +61,13 @@ class PostgresUpkeep:
             Tally(record["partition"], State(record["state"]), record["count"], record["stuck_for"])
             for record in found
         ]
+
+    async def archive(
+        self, older_than: timedelta, *, after: str = "", limit: int = _PAGE, moves: bool = True
+    ) -> ArchivedPage:
+        """See ``ports.Upkeep.archive``."""
+        (found,) = await self._session.fetch(_ARCHIVE_PAGE, after, older_than, limit, moves)
+        return ArchivedPage(found["seen"], found["archived"], found["last"] or after)
 
     async def trails(self) -> AsyncIterator[tuple[EffectRow, Sequence[AuditEvent]]]:
         """See ``ports.Upkeep.trails``."""

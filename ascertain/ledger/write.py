@@ -45,6 +45,11 @@ IN_DOUBT: Final = Evidence(
     rule=RESTORED,
     detail="the ledger was restored and may have forgotten it, so it is asked for before it is sent",
 )
+ARCHIVED: Final = Evidence(
+    source="rule",
+    rule="archived",
+    detail="it is archived: its receipt stands, what was sent does not",
+)
 WITHDRAWN: Final = Evidence(
     source="person", rule="withdraw", detail="its task was cancelled before it was done"
 )

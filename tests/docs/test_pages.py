@@ -44,6 +44,7 @@ ELSEWHERE = {
 }
 # Whose addresses and ids are the reader's own: it is tried that the command takes them.
 PARSED = (
+    "docs/how-to/archive.md",
     "docs/how-to/bulk.md",
     "docs/how-to/census.md",
     "docs/how-to/command-adapter.md",

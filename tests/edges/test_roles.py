@@ -21,6 +21,7 @@ from tests.ledger.steps import granted, moved, settled
 ROLES = ("worker", "operator", "reader", "service", "relay")
 FORBIDDEN = (
     "delete from ascertain.effects",
+    "insert into ascertain.archived_effects select * from ascertain.archived_effects",
     "truncate ascertain.audit_events",
     "update ascertain.audit_events set actor = 'x'",
     "alter table ascertain.effects disable trigger all",
@@ -88,6 +89,20 @@ async def test_an_operator_moves_gates_and_counts_deliveries(accounts):
     book = DeliveryBook(accounts["operator"])
     assert await book.of_task("t") == []
     await book.aclose()
+
+
+async def test_an_operator_archives_and_nobody_else_does(accounts):
+    worker = await open_ledger(accounts["worker"])
+    await moved(worker.record(await granted(worker), settled()))
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await worker.upkeep.archive(timedelta(0))
+    operator = await open_ledger(accounts["operator"])
+    assert (await operator.upkeep.archive(timedelta(0))).archived == 1
+    case = await worker.inspect("ef1-1")
+    assert case is not None
+    assert case.row.state is State.SETTLED
+    await worker.aclose()
+    await operator.aclose()
 
 
 async def test_a_reader_reads(accounts):

@@ -26,6 +26,9 @@ PARTS = {
     "triggers": """
         select pg_get_triggerdef(oid) from pg_trigger
         where not tgisinternal and tgrelid::regclass::text like 'ascertain.%' order by tgrelid, tgname""",
+    "views": """
+        select format('%s %s', viewname, definition) from pg_views
+        where schemaname = 'ascertain' order by viewname""",
     "functions": """
         select pg_get_functiondef(oid) from pg_proc
         where pronamespace = 'ascertain'::regnamespace order by proname""",

@@ -280,6 +280,12 @@ class Twins(RuleBasedStateMachine):
         )
         self.both(lambda ledger: ledger.raise_epoch(asked))
 
+    @rule(older_than=LENGTHS)
+    def archive(self, older_than: timedelta) -> None:
+        moved = self.run(self.store.upkeep.archive(older_than)).archived
+        assert moved == self.run(self.model.archive(older_than))
+        self.touched.update(EFFECTS)
+
     @rule(partition=st.sampled_from(["p", "q"]))
     def judge_probes(self, partition: str) -> None:
         self.both(lambda ledger: ledger.judge_probes(partition))

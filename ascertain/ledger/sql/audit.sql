@@ -10,9 +10,15 @@ order by seq
 -- name: note
 -- Append an observation that moves nothing, if the effect is known. A lost one can be made again, so it
 -- commits asynchronously.
-with standing as materialized (
+with locked as materialized (
     select *, set_config('synchronous_commit', 'off', true) as commits
     from ascertain.effects where effect_id = $1 for update
+),
+standing as materialized (
+    select effect_id, state, version, lease_version, attempt from locked
+    union all
+    select effect_id, state, version, lease_version, attempt
+    from ascertain.archived_rows where effect_id = $1 and not exists (select from locked)
 )
 insert into ascertain.audit_events (
     effect_id, move, actor, from_state, to_state, version, lease_version, attempt, evidence, at)

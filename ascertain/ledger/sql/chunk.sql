@@ -45,6 +45,7 @@ first as (
             select from ascertain.effects as o
             where o.task_id = a.task_id and o.state <> 'SUPERSEDED' and o.task_fingerprint <> a.task_fingerprint)
         then false
+        when exists (select from ascertain.archived_effects as o where o.task_id = a.task_id) then false
         when (a.gate).partition is null then true
         when (a.gate).rule is null then false
         -- What stands already takes none of the few places of a gate that is probed.
@@ -75,7 +76,7 @@ cross join timed as t
 left join first as f on f.effect_id = a.effect_id
 left join (
     select * from first
-    union all select e.* from ascertain.effects as e join asked using (effect_id)
+    union all select e.* from ascertain.known_effects as e join asked using (effect_id)
 ) as r on r.effect_id = a.effect_id
 
 -- name: record_many

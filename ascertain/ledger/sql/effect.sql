@@ -3,8 +3,13 @@
 -- "for update" sees the newest version of the row, whatever the statement's snapshot; what else must be
 -- newer than the snapshot is asked through functions. No row at all in the answer of a grant means that
 -- another first claim won the race after the snapshot: ask again.
-with standing as materialized (
+with locked as materialized (
     select * from ascertain.effects where effect_id = $1 for update
+),
+standing as materialized (
+    select * from locked
+    union all
+    select * from ascertain.archived_rows where effect_id = $1 and not exists (select from locked)
 ),
 timed as materialized (
     select s.*, ascertain.clock() as now,
@@ -121,8 +126,13 @@ left join (
 -- Write what an attempt came to, if it is still the owner's; otherwise keep what it knew in the trail,
 -- unless it is there already because this is a repeat whose first answer was lost.
 -- A refused write is rare and may hold the only proof of a fact, so it is durable whatever is asked.
-with standing as materialized (
+with locked as materialized (
     select * from ascertain.effects where effect_id = $1 for update
+),
+standing as materialized (
+    select * from locked
+    union all
+    select * from ascertain.archived_rows where effect_id = $1 and not exists (select from locked)
 ),
 timed as materialized (
     select s.*, a.applies, ascertain.clock() as now,
@@ -176,8 +186,13 @@ cross join (
 -- name: renew
 -- Lengthen an open claim, if it is still the owner's and, for a re-send, if its key protects that long,
 -- and if no gate stops its dispatch.
-with standing as materialized (
+with locked as materialized (
     select * from ascertain.effects where effect_id = $1 for update
+),
+standing as materialized (
+    select * from locked
+    union all
+    select * from ascertain.archived_rows where effect_id = $1 and not exists (select from locked)
 ),
 timed as materialized (
     select s.*, ascertain.clock() as now from standing as s
@@ -224,8 +239,13 @@ cross join (
 
 -- name: converge
 -- Move an effect by its expected version: what reconciliation found, what a person decided, a fence.
-with standing as materialized (
+with locked as materialized (
     select * from ascertain.effects where effect_id = $1 for update
+),
+standing as materialized (
+    select * from locked
+    union all
+    select * from ascertain.archived_rows where effect_id = $1 and not exists (select from locked)
 ),
 timed as materialized (
     select s.*, ascertain.clock() as now from standing as s
@@ -282,8 +302,13 @@ cross join (
 -- Close an effect for good of which nothing exists and nothing is under way, also before its first claim.
 -- No row in the answer means that a first claim won the race after the snapshot: ask again. Nothing at all is told
 -- of one that a restored ledger may have forgotten: that is asked for first.
-with standing as materialized (
+with locked as materialized (
     select * from ascertain.effects where effect_id = $1 for update
+),
+standing as materialized (
+    select * from locked
+    union all
+    select * from ascertain.archived_rows where effect_id = $1 and not exists (select from locked)
 ),
 judged as materialized (
     select s.*, ascertain.clock() as now,

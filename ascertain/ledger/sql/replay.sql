@@ -66,7 +66,7 @@ select
     i.*, e.state as state_now, e.version as version_now, e.attempt as attempt_now,
     coalesce(e.evidence ->> 'detail', '') as detail_now
 from ascertain.replay_items as i
-join ascertain.effects as e using (effect_id)
+join ascertain.known_effects as e using (effect_id)
 where i.replay_id = $1 and i.result in ('STARTED', 'OPEN')
 order by i.effect_id
 

@@ -13,7 +13,7 @@ select
         from ascertain.audit_events as a
         where a.effect_id = e.effect_id and a.move = 'refused_write' and a.receipt is not null
     ) as late
-from ascertain.effects as e
+from ascertain.known_effects as e
 where e.effect_id = $1
 
 -- name: open_effects
@@ -50,6 +50,8 @@ from (
     select * from ascertain.effects where task_id = $4 and state <> 'SUPERSEDED'
     union all
     select * from ascertain.effects where task_id = $4 and state = 'SUPERSEDED'
+    union all
+    select * from ascertain.archived_rows where task_id = $4
 ) as e
 cross join (select ascertain.clock() as now) as c
 where ($1::text[] is null or e.state = any ($1))
@@ -61,7 +63,7 @@ limit $5
 -- name: all_effects
 -- Effects in any state, newest state first; reads the whole table.
 select e.*, c.now
-from ascertain.effects as e
+from ascertain.known_effects as e
 cross join (select ascertain.clock() as now) as c
 where ($1::text[] is null or e.state = any ($1))
     and ($2::text is null or e.partition = $2)
@@ -72,7 +74,7 @@ limit $5
 
 -- name: one_effect
 -- One effect as it stands.
-select e.*, ascertain.clock() as now from ascertain.effects as e where e.effect_id = $1
+select e.*, ascertain.clock() as now from ascertain.known_effects as e where e.effect_id = $1
 
 -- name: last_answers
 -- What the outside last said of each of these effects.
@@ -84,19 +86,19 @@ order by a.effect_id, a.seq desc
 -- name: proved
 -- Which of these facts outside prove an effect of this kind.
 select e.external_id
-from ascertain.effects as e
+from ascertain.known_effects as e
 where e.kind = $1 and e.external_id = any ($2::text[]) and e.state = 'SETTLED'
 
 -- name: proved_by
 -- The effect of this kind that a fact outside proves.
 select e.effect_id
-from ascertain.effects as e
+from ascertain.known_effects as e
 where e.kind = $1 and e.external_id = $2 and e.state = 'SETTLED'
 
 -- name: live_in_step
 -- The fingerprint of another effect that is the live one of a task's step.
 select e.fingerprint
-from ascertain.effects as e
+from ascertain.known_effects as e
 where e.task_id = $1 and e.step = $2 and e.state <> 'SUPERSEDED' and e.effect_id <> $3
 
 -- name: open_trails
@@ -138,7 +140,7 @@ select e.*, ascertain.clock() as now,
         where a.effect_id = e.effect_id
     ) as trail
 from (
-    select * from ascertain.effects
+    select * from ascertain.known_effects
     where ($1::text[] is null or state = any ($1))
         and ($2::text is null or partition = $2)
         and ($3::text is null or kind = $3)

@@ -23,12 +23,13 @@ begin
         execute format('grant select on %s to ascertain_worker, ascertain_operator, ascertain_reader', relation.name);
         if relation.relname = 'audit_events' then
             execute format('grant insert on %s to ascertain_worker', relation.name);
-        elsif relation.relname <> 'migrations' then
+        elsif relation.relname not in ('migrations', 'archived_effects', 'archived_rows', 'known_effects') then
             execute format('grant insert, update on %s to ascertain_worker', relation.name);
         end if;
         if relation.relname in ('gates', 'gate_requests', 'deliveries', 'epochs') then
             execute format('grant insert, update on %s to ascertain_operator', relation.name);
         end if;
     end loop;
+    grant execute on function ascertain.archive_page(text, interval, integer, boolean) to ascertain_operator;
 end
 $$

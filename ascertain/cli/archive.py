@@ -1,0 +1,39 @@
+"""``ascertain archive``: what has been settled for long, in few bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ascertain.cli import output, place
+from ascertain.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from pathlib import Path
+
+
+async def archive(
+    older_than: timedelta, batch: int, config: Path | None, *, dry_run: bool, as_json: bool
+) -> None:
+    """Archive page by page and print how much it was.
+
+    Raises:
+        LedgerDown: Whole pages are archived, the rest is as it was; run it again.
+    """
+    seen, archived, after = 0, 0, ""
+    progress = Progress()
+    async with place.find(config).ledger() as ledger:
+        while True:
+            page = await ledger.upkeep.archive(
+                older_than, after=after, limit=batch, moves=not dry_run
+            )
+            seen, archived, after = seen + page.seen, archived + page.archived, page.last
+            progress.show(f"{seen} effects looked at")
+            if page.seen < batch:
+                break
+    progress.clear()
+    if as_json:
+        output.document({"looked_at": seen, "archived": archived, "dry_run": dry_run})
+        return
+    verb = "would be" if dry_run else "were"
+    output.line(f"{seen} effects were looked at; {archived} of them {verb} archived.")
