@@ -49,6 +49,18 @@ select * from ascertain.effects
 union all
 select * from ascertain.archived_rows;
 
+-- Some archived effects as rows of the table itself, whatever columns a later release adds to it.
+create function ascertain.archived(which text[]) returns setof ascertain.effects
+language plpgsql stable rows 1 as $$
+declare
+    one record;
+begin
+    for one in select * from ascertain.archived_rows where effect_id = any (which) loop
+        return next jsonb_populate_record(null::ascertain.effects, to_jsonb(one));
+    end loop;
+end
+$$;
+
 -- Nothing is archived but a settled effect, exactly as it stands; and what is archived stays.
 create function ascertain.archived_effects_fit() returns trigger
 language plpgsql as $$

@@ -76,7 +76,8 @@ cross join timed as t
 left join first as f on f.effect_id = a.effect_id
 left join (
     select * from first
-    union all select e.* from ascertain.known_effects as e join asked using (effect_id)
+    union all select e.* from ascertain.effects as e join asked using (effect_id)
+    union all select * from ascertain.archived((select array_agg(effect_id) from asked))
 ) as r on r.effect_id = a.effect_id
 
 -- name: record_many

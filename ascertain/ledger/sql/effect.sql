@@ -9,7 +9,7 @@ with locked as materialized (
 standing as materialized (
     select * from locked
     union all
-    select * from ascertain.archived_rows where effect_id = $1 and not exists (select from locked)
+    select * from ascertain.archived(array[$1]) where not exists (select from locked)
 ),
 timed as materialized (
     select s.*, ascertain.clock() as now,
@@ -132,7 +132,7 @@ with locked as materialized (
 standing as materialized (
     select * from locked
     union all
-    select * from ascertain.archived_rows where effect_id = $1 and not exists (select from locked)
+    select * from ascertain.archived(array[$1]) where not exists (select from locked)
 ),
 timed as materialized (
     select s.*, a.applies, ascertain.clock() as now,
@@ -192,7 +192,7 @@ with locked as materialized (
 standing as materialized (
     select * from locked
     union all
-    select * from ascertain.archived_rows where effect_id = $1 and not exists (select from locked)
+    select * from ascertain.archived(array[$1]) where not exists (select from locked)
 ),
 timed as materialized (
     select s.*, ascertain.clock() as now from standing as s
@@ -245,7 +245,7 @@ with locked as materialized (
 standing as materialized (
     select * from locked
     union all
-    select * from ascertain.archived_rows where effect_id = $1 and not exists (select from locked)
+    select * from ascertain.archived(array[$1]) where not exists (select from locked)
 ),
 timed as materialized (
     select s.*, ascertain.clock() as now from standing as s
@@ -308,7 +308,7 @@ with locked as materialized (
 standing as materialized (
     select * from locked
     union all
-    select * from ascertain.archived_rows where effect_id = $1 and not exists (select from locked)
+    select * from ascertain.archived(array[$1]) where not exists (select from locked)
 ),
 judged as materialized (
     select s.*, ascertain.clock() as now,

@@ -47,11 +47,9 @@ limit $5
 -- The effects of one task, newest state first.
 select e.*, c.now
 from (
-    select * from ascertain.effects where task_id = $4 and state <> 'SUPERSEDED'
+    select * from ascertain.known_effects where task_id = $4 and state <> 'SUPERSEDED'
     union all
-    select * from ascertain.effects where task_id = $4 and state = 'SUPERSEDED'
-    union all
-    select * from ascertain.archived_rows where task_id = $4
+    select * from ascertain.known_effects where task_id = $4 and state = 'SUPERSEDED'
 ) as e
 cross join (select ascertain.clock() as now) as c
 where ($1::text[] is null or e.state = any ($1))
