@@ -89,7 +89,9 @@ async def test_a_killed_server_is_ledger_down_and_the_same_pool_works_after_its_
 ) -> None:
     await asyncio.gather(*(in_state(opened, State.SETTLED, str(name)) for name in range(8)))
     await server.kill()
-    await wait_until(lambda: all_refuse(opened))  # a killed server's backends outlive it by a moment
+    await wait_until(
+        lambda: all_refuse(opened)
+    )  # a killed server's backends outlive it by a moment
     for _ in range(6):
         with pytest.raises(LedgerDown) as caught:
             await opened.claim(request("3"))
