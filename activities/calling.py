@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from activities.permit import steady
+from ascertain import metric
 from ascertain.contracts import outcome
 from ascertain.contracts.effect import Evidence
 from ascertain.errors import PermitLost
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from activities.permit import HeldPermit
+    from ascertain.contracts.effect import Effect
     from ascertain.contracts.outcome import Outcome
     from ascertain.ports import Kind
 
@@ -26,7 +29,10 @@ OUTCOMES = (
 
 
 async def called(
-    send: Callable[[], Awaitable[Sequence[Outcome]]], permits: Sequence[HeldPermit], kind: Kind
+    send: Callable[[], Awaitable[Sequence[Outcome]]],
+    permits: Sequence[HeldPermit],
+    kind: Kind,
+    effects: Sequence[Effect],
 ) -> list[Outcome]:
     """What one call came to for each effect that it was for; whatever is not told is doubt.
 
@@ -34,7 +40,20 @@ async def called(
         send: Makes the call, and judges it for each, in the order of ``permits``.
         permits: Spent when it is over.
         kind: Of all of them.
+        effects: To whom the permits belong, in the same order.
     """
+    begun = steady()
+    came_to = await _told(send, permits, kind)
+    said = came_to[0].type
+    metric.call_seconds.record(steady() - begun, metric.labels(kind.name, outcome=said))
+    for effect, each in zip(effects, came_to, strict=True):
+        metric.outcomes.add(1, metric.labels(kind.name, effect.partition, outcome=each.type))
+    return came_to
+
+
+async def _told(
+    send: Callable[[], Awaitable[Sequence[Outcome]]], permits: Sequence[HeldPermit], kind: Kind
+) -> list[Outcome]:
     limit = kind.semantics.max_duration.total_seconds()
     try:
         async with asyncio.timeout(limit):

@@ -69,6 +69,7 @@ class TakeCensus:
         for found in report.discrepancies:
             if found.effect_id in known or found.effect_id in census.settled:
                 await self._note(found)
+        await self._upkeep.keep_census(report)
         return report
 
     async def _known(self, ids: list[str]) -> Mapping[str, Standing]:

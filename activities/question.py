@@ -7,6 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from activities.calling import busy_with, is_told_to_stop
+from activities.permit import steady
+from ascertain import metric
 from ascertain.contracts import finding
 from ascertain.errors import LookupDown
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from ascertain.ports import Call, Ledger
 
 WITHIN = timedelta(seconds=5)
+DOWN = "down"
 FINDINGS = (
     finding.Found,
     finding.Refused,
@@ -34,6 +37,22 @@ async def ask(served: Served, call: Call) -> Finding:
         LookupDown: It could not be asked: it says so, took too long, or failed in a way that it does
             not classify. None of these says anything of the effect.
     """
+    begun = steady()
+    try:
+        answer = await _asked(served, call)
+    except LookupDown:
+        _took(begun, served, DOWN)
+        raise
+    _took(begun, served, answer.type)
+    return answer
+
+
+def _took(begun: float, served: Served, said: str) -> None:
+    labels = metric.labels(served.kind.name, finding=said)
+    metric.lookup_seconds.record(steady() - begun, labels)
+
+
+async def _asked(served: Served, call: Call) -> Finding:
     name = served.kind.name
     busy_with(name, call.effect.effect_id)
     try:

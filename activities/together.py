@@ -30,10 +30,13 @@ async def _call(group: Sequence[Attempt]) -> Iterable[tuple[str, Outcome]]:
     permits = [attempt.permit() for attempt in group]
     calls = [attempt.outside_call() for attempt in group]
     busy_with(group[0].kind.name, f"{group[0].effect.effect_id} and {len(group) - 1} more")
-    came_to = await called(lambda: adapter.perform_many(calls, permits), permits, group[0].kind)
+    effects = [attempt.effect for attempt in group]
+    came_to = await called(
+        lambda: adapter.perform_many(calls, permits), permits, group[0].kind, effects
+    )
     for attempt, outcome in zip(group, came_to, strict=True):
         attempt.breakers.count(attempt.effect, outcome)
-    return zip((attempt.effect.effect_id for attempt in group), came_to, strict=True)
+    return zip((effect.effect_id for effect in effects), came_to, strict=True)
 
 
 def _groups(attempts: Iterable[Attempt]) -> Iterator[Sequence[Attempt]]:

@@ -382,6 +382,17 @@ def quiet_at(row: EffectRow, kind: Kind) -> datetime:
     return row.lease_until + kind.semantics.in_flight_max
 
 
+def longest_legal(kind: Kind) -> timedelta:
+    """How long an effect may stand in flight or in doubt while everything is as declared.
+
+    Its permit, its call, what the call can still bring about, until a lookup shows that, and the longest wait
+    for the next question.
+    """
+    semantics = kind.semantics
+    declared = semantics.max_duration + semantics.in_flight_max + semantics.lag
+    return kind.policy.lease + declared + kind.policy.ask_cap
+
+
 def _may_still_land(row: EffectRow, kind: Kind) -> bool:
     unsettled = row.state not in TERMINAL | {State.CLEAR}
     return unsettled and row.now < quiet_at(row, kind)

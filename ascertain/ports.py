@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
+from ascertain.contracts.effect import UNRESOLVED
 from ascertain.contracts.semantics import INLINE_MAX, Policy, Semantics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from pydantic import JsonValue
 
     from ascertain.contracts.breaker import Doubt, Trip
+    from ascertain.contracts.census import CensusReport
     from ascertain.contracts.claim import (
         ChunkAnswer,
         ClaimAnswer,
@@ -511,12 +514,13 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The unresolved effects of one partition in one state.
+    """The open effects of one kind and partition in one state.
 
     Attributes:
         stuck_for: How long the oldest has been so: ``stuck_task_age``.
     """
 
+    kind: str
     partition: str
     state: State
     count: int
@@ -538,6 +542,51 @@ class ArchivedPage:
     last: str
 
 
+@dataclass(frozen=True, slots=True)
+class KeptCensus:
+    """The last census of a kind, and how long ago it was taken."""
+
+    report: CensusReport
+    age: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How some lengths of time are spread; the shares are of those that were no longer.
+
+    Attributes:
+        count: How many were measured; without any, all are 0.
+    """
+
+    count: int = 0
+    half: timedelta = timedelta(0)
+    p99: timedelta = timedelta(0)
+    p999: timedelta = timedelta(0)
+    longest: timedelta = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the audit trails of some effects of a kind tell of its times.
+
+    Attributes:
+        effects: How many effects.
+        attempts: From a claim to what its owner recorded.
+        lateness: From when a fact happened outside (its own time, else its first send) until asking found it.
+        stood: How long effects stood in flight, or in doubt, at a time.
+        unsent: Attempts whose permit ran out before their call left.
+        denied: The longest lateness of a fact that had been taken for proven absent; None: none was.
+    """
+
+    kind: str
+    effects: int
+    attempts: Spread
+    lateness: Spread
+    stood: Spread
+    unsent: int = 0
+    denied: timedelta | None = None
+
+
 class Upkeep(Protocol):
     """What is asked of the whole ledger and not of one effect. Raises ``LedgerDown`` like ``Ledger``."""
 
@@ -557,8 +606,20 @@ class Upkeep(Protocol):
         """Where these effects stand; those that were never claimed are missing."""
         ...
 
-    async def tallies(self) -> Sequence[Tally]:
-        """What is unresolved, by partition and state."""
+    async def tallies(self, states: Collection[State] = UNRESOLVED) -> Sequence[Tally]:
+        """What is open in some of the states that are not final, by kind, partition and state."""
+        ...
+
+    async def keep_census(self, report: CensusReport) -> None:
+        """Keep it as the last of its kind, without its list of discrepancies."""
+        ...
+
+    async def censuses(self) -> Sequence[KeptCensus]:
+        """The last census of each kind that one was ever taken of."""
+        ...
+
+    async def measured(self, most: int) -> Sequence[Measured]:
+        """The times of so many effects at most, drawn at random, by kind."""
         ...
 
     async def archive(

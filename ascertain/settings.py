@@ -42,7 +42,11 @@ from ascertain.errors import InvalidSettings
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
 Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9*:._/-]{1,253}$")]
+Address = Annotated[
+    str, StringConstraints(pattern=r"^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$")
+]
 
 FILE_VARIABLE = "ASCERTAIN_CONFIG"
 LEDGER_VARIABLE = "ASCERTAIN_LEDGER_URL"
@@ -92,12 +96,25 @@ class OutsideSettings(StrictValue):
     hosts: tuple[Host, ...] | None = None
 
 
+class WorkerSettings(StrictValue):
+    """Where each worker can be watched; one that shares a machine with others says so on its command line.
+
+    Attributes:
+        metrics: ``HOST:PORT`` of ``/metrics``, ``/live`` and ``/ready``; None: nothing is served.
+        temporal_metrics: ``HOST:PORT`` of the Temporal SDK's own ``/metrics``.
+    """
+
+    metrics: Address | None = None
+    temporal_metrics: Address | None = None
+
+
 class Settings(StrictValue):
     """A whole deployment file.
 
     Attributes:
         ledger: Where the ledger is.
         outside: Which hosts may be called at all.
+        worker: Where workers can be watched.
         task_queue: Where workflows and inline effects run; one for each deployment.
         kinds: The kinds of effect, by name.
         breakers: When the gates of partitions close by themselves; none: never.
@@ -110,6 +127,7 @@ class Settings(StrictValue):
 
     ledger: LedgerSettings = LedgerSettings()
     outside: OutsideSettings = OutsideSettings()
+    worker: WorkerSettings = WorkerSettings()
     task_queue: str = names.TASK_QUEUE
     sweep_every: Annotated[timedelta, Field(ge=timedelta(0))] = timedelta(minutes=1)
     census_every: Annotated[timedelta, Field(ge=timedelta(0))] = timedelta(days=1)

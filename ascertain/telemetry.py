@@ -1,10 +1,11 @@
-"""One trace from a service's submit to the call outside.
+"""One trace from a service's submit to the call outside, and the metrics of our own processes.
 
 Spans are made only where somebody collects or names traces: a tracer provider is installed by the
 service itself, or by ``install`` for our own processes. Where they are sent is said by OpenTelemetry's
 own variables (``OTEL_EXPORTER_OTLP_ENDPOINT``, ``OTEL_EXPORTER_OTLP_HEADERS``, ``OTEL_SERVICE_NAME``,
-``OTEL_RESOURCE_ATTRIBUTES``, ``OTEL_TRACES_SAMPLER``, ``OTEL_TRACES_EXPORTER``, ``OTEL_SDK_DISABLED``);
-without an endpoint nothing is sent anywhere.
+``OTEL_RESOURCE_ATTRIBUTES``, ``OTEL_TRACES_SAMPLER``, ``OTEL_TRACES_EXPORTER``, ``OTEL_METRICS_EXPORTER``,
+``OTEL_METRIC_EXPORT_INTERVAL``, ``OTEL_SDK_DISABLED``); without an endpoint nothing is sent anywhere.
+Metrics can be fetched instead: see ``ascertain.exposition``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from opentelemetry import trace
+from opentelemetry import metrics, trace
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -21,12 +25,9 @@ from temporalio.contrib.opentelemetry import TracingInterceptor
 from ascertain.errors import InvalidSettings
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace.export import SpanExporter
+    from prometheus_client import CollectorRegistry
 
-_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _SPOKEN: Final = "http/protobuf"
-_EXPORTER: Final = "OTEL_TRACES_EXPORTER"
 _OTLP: Final = "otlp"
 _NONE: Final = "none"
 
@@ -43,17 +44,44 @@ def install(service: str = "ascertain") -> None:
     if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         return
     provider = TracerProvider(resource=_resource(service))
-    exporter = _exporter()
-    if exporter is not None:
-        provider.add_span_processor(BatchSpanProcessor(exporter))
+    if _sends("traces"):
+        # Costs what a process without a collector need not pay.
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
+            OTLPSpanExporter,
+        )
+
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     trace.set_tracer_provider(provider)
+
+
+def measure(service: str, registry: CollectorRegistry | None = None) -> None:
+    """Have this process's metrics sent where the ``OTEL_`` variables say, and kept ready to be fetched.
+
+    Args:
+        service: What the process is called, unless ``OTEL_SERVICE_NAME`` says otherwise.
+        registry: Where Prometheus's text is made from; None: nobody fetches it.
+
+    Raises:
+        InvalidSettings: The ``OTEL_`` variables ask for a way of sending that is not there.
+    """
+    readers: list[MetricReader] = []
+    if registry is not None:
+        readers.append(PrometheusMetricReader(scope_info_enabled=False, registry=registry))
+    if _sends("metrics"):
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415  # as above
+            OTLPMetricExporter,
+        )
+
+        readers.append(PeriodicExportingMetricReader(OTLPMetricExporter()))
+    if readers:
+        metrics.set_meter_provider(MeterProvider(readers, _resource(service)))
 
 
 def shutdown() -> None:
     """Send what is still held back, and stop; for the end of a process of ours."""
-    provider = trace.get_tracer_provider()
-    if isinstance(provider, TracerProvider):
-        provider.shutdown()
+    for provider in (trace.get_tracer_provider(), metrics.get_meter_provider()):
+        if isinstance(provider, TracerProvider | MeterProvider):
+            provider.shutdown()
 
 
 def interceptor() -> TracingInterceptor:
@@ -70,25 +98,23 @@ def _resource(service: str) -> Resource:
     return named.merge(Resource({SERVICE_NAME: service}))
 
 
-def _exporter() -> SpanExporter | None:
-    """The exporter that the environment asks for; None if it asks for none."""
-    wanted = os.environ.get(_EXPORTER) or (_OTLP if _first(_ENDPOINTS) else _NONE)
+def _sends(signal: str) -> bool:
+    """Whether the environment asks for a signal, ``traces`` or ``metrics``, to be sent."""
+    own = f"OTEL_EXPORTER_OTLP_{signal.upper()}"
+    exporter = f"OTEL_{signal.upper()}_EXPORTER"
+    endpoint = _first(f"{own}_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    wanted = os.environ.get(exporter) or (_OTLP if endpoint else _NONE)
     if wanted == _NONE:
-        return None
+        return False
     if wanted != _OTLP:
-        raise InvalidSettings(f"{_EXPORTER}={wanted} is not there; use {_OTLP} or {_NONE}")
-    protocol = _first(_PROTOCOLS) or _SPOKEN
+        raise InvalidSettings(f"{exporter}={wanted} is not there; use {_OTLP} or {_NONE}")
+    protocol = _first(f"{own}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL") or _SPOKEN
     if protocol != _SPOKEN:
         raise InvalidSettings(
-            f"traces are sent as {_SPOKEN} only, not as {protocol} (see {_PROTOCOLS[1]})"
+            f"{signal} are sent as {_SPOKEN} only, not as {protocol} (see OTEL_EXPORTER_OTLP_PROTOCOL)"
         )
-    # Costs what a process without a collector need not pay.
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
-        OTLPSpanExporter,
-    )
-
-    return OTLPSpanExporter()
+    return True
 
 
-def _first(variables: tuple[str, ...]) -> str | None:
+def _first(*variables: str) -> str | None:
     return next((value for name in variables if (value := os.environ.get(name))), None)

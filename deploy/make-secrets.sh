@@ -4,7 +4,7 @@ set -eu
 umask 077
 folder=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)/secrets
 mkdir -p -- "$folder"
-for name in ledger_password temporal_password; do
+for name in grafana_password ledger_password temporal_password; do
     [ -s "$folder/$name" ] || od -An -N24 -tx1 /dev/urandom | tr -d ' \n' >"$folder/$name"
 done
 printf 'postgresql://ascertain:%s@ledger/ascertain' "$(cat "$folder/ledger_password")" >"$folder/ledger_url"

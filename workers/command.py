@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import sys
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from ascertain.cli import option
 
-Level = Literal["debug", "info", "warning", "error"]
+if TYPE_CHECKING:
+    from ascertain.settings import Settings
 
-_LINE = "%(asctime)s %(levelname)s %(name)s %(message)s"
+Level = Literal["debug", "info", "warning", "error"]
+Shape = Literal["text", "json"]
 
 
 def register(app: typer.Typer) -> None:
@@ -22,7 +23,7 @@ def register(app: typer.Typer) -> None:
     app.command()(worker)
 
 
-def worker(
+def worker(  # noqa: PLR0913 - each is one option of the command
     *,
     queue: Annotated[
         list[str] | None,
@@ -41,7 +42,24 @@ def worker(
     max_concurrent: Annotated[
         int, typer.Option(min=1, max=10_000, help="Most effects at once, per queue.")
     ] = 100,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Serve /metrics, /live and /ready here; else as [worker] metrics says.",
+        ),
+    ] = None,
+    temporal_metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Serve the Temporal SDK's own /metrics here; else as [worker] temporal_metrics says.",
+        ),
+    ] = None,
     log_level: Annotated[Level, typer.Option(help="What is logged to standard error.")] = "info",
+    log_format: Annotated[
+        Shape, typer.Option(help="How: lines for people, or JSON objects that carry every id.")
+    ] = "text",
     config: option.Config = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the ready line as a JSON document.")
@@ -53,13 +71,21 @@ def worker(
     hand is finished.
     """
     from ascertain.cli import place  # noqa: PLC0415 - the SDK costs what --help need not pay
+    from workers import log  # noqa: PLC0415
     from workers.serve import serve  # noqa: PLC0415
     from workers.worker import Role  # noqa: PLC0415
 
-    logging.basicConfig(level=log_level.upper(), stream=sys.stderr, format=_LINE)
-    settings = place.find(config).settings
+    log.begin(log_level, log_format)
+    settings = _watched(place.find(config).settings, metrics, temporal_metrics)
     role = Role(tuple(queue) if queue else None, orchestrate, max_concurrent)
     asyncio.run(serve(settings, role, on_ready=lambda line: _ready(line, as_json=as_json)))
+
+
+def _watched(settings: Settings, metrics: str | None, temporal_metrics: str | None) -> Settings:
+    """The deployment, with what the command line says of this process."""
+    said = {"metrics": metrics, "temporal_metrics": temporal_metrics}
+    worker = settings.worker.model_copy(update={name: at for name, at in said.items() if at})
+    return settings.model_copy(update={"worker": worker})
 
 
 def _ready(line: str, *, as_json: bool) -> None:

@@ -16,10 +16,12 @@ from ascertain import telemetry
 from ascertain.connection import connect_temporal
 from ascertain.ledger.postgres import open_ledger
 from ascertain.watch import Blocked, Watch
+from workers.metered import metered
 from workers.namespace import ensure_search_attributes
 from workers.registry import build_kinds
 from workers.schedule import ensure_schedules
 from workers.secret import ProcessSecrets
+from workers.watched import SERVICE, watched
 from workers.worker import Role, build_workers, identity, queues_of
 
 if TYPE_CHECKING:
@@ -57,14 +59,16 @@ async def serve(
         TemporalDown: No Temporal server answers.
         LedgerDown: No ledger answers.
         WrongSchema: The ledger must be migrated first.
-        InvalidSettings: The deployment file does not fit the adapters, or ``OTEL_`` variables are wrong.
+        InvalidSettings: The deployment file does not fit the adapters, ``OTEL_`` variables are wrong, or
+            metrics cannot be served where they should be.
     """
-    telemetry.install("ascertain-worker")
+    telemetry.install(SERVICE)
     stop = stop_on_signals()
     kinds = build_kinds(settings, ProcessSecrets(), role.queues)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, telemetry.shutdown)
         stack.push_async_callback(_close_adapters, kinds)
+        exposition = await watched(settings.worker, kinds, stack)
         client = await connect_temporal()
         await ensure_search_attributes(client)
         if role.orchestrate:
@@ -73,7 +77,7 @@ async def serve(
         stack.push_async_callback(ledger.aclose)
         serving = dress(
             Serving(
-                ledger,
+                metered(ledger),
                 kinds,
                 identity(),
                 ledger.replays,
@@ -85,9 +89,13 @@ async def serve(
         stack.enter_context(Watch(HELD_UP, _held_up))
         for worker in workers:
             await stack.enter_async_context(worker)
+        if exposition is not None:
+            exposition.ready = True
         if on_ready is not None:
             on_ready(_ready_line(kinds, queues_of(role, kinds), client.namespace))
         await stop.wait()
+        if exposition is not None:
+            exposition.ready = False
         log.info("draining: no new work, what is in hand is finished")
 
 

@@ -27,6 +27,7 @@ from ascertain.settings import poller
 from workers.nexus import TaskService
 from workers.orphan import TemporalTasks
 from workers.replayed import ReplayedTasks
+from workers.version import deployment_config
 from workflows.argument import OneArgument
 from workflows.census import CensusWorkflow
 from workflows.gate import GateWorkflow
@@ -107,6 +108,9 @@ def build_workers(
         role: What this process does of the deployment.
         task_queue: Where workflows and inline effects run.
         upkeep: The whole ledger, for a census; None: none is taken here.
+
+    Raises:
+        InvalidSettings: The environment names half a version.
     """
     submitter = TaskClient(client, task_queue=task_queue)
     activities = _about_effects(serving, submitter, upkeep)
@@ -118,6 +122,7 @@ def build_workers(
             max_concurrent_activities=role.max_concurrent,
             graceful_shutdown_timeout=DRAIN,
             identity=poller(serving.identity, serving.kinds),
+            deployment_config=deployment_config(),
         )
         for queue in queues_of(role, serving.kinds)
     ]
@@ -188,4 +193,5 @@ def _orchestrator(
         max_concurrent_local_activities=role.max_concurrent,
         graceful_shutdown_timeout=DRAIN,
         identity=poller(serving.identity, serving.kinds),
+        deployment_config=deployment_config(),
     )

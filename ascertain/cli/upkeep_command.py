@@ -14,7 +14,7 @@ from ascertain.cli import option
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (sweep, census, restored, archive):
+    for command in (sweep, census, metrics, advise, restored, archive):
         app.command()(command)
     group = typer.Typer(help="The audit trail.", no_args_is_help=True, rich_markup_mode=None)
     group.callback()(_audit)
@@ -137,6 +137,51 @@ def archive(
     from ascertain.cli import archive
 
     asyncio.run(archive.archive(older_than, batch, config, dry_run=dry_run, as_json=as_json))
+
+
+def metrics(
+    *,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Serve them here until stopped; else they are printed once."
+        ),
+    ] = None,
+    every: Annotated[
+        timedelta,
+        typer.Option(parser=option.length, metavar="TIME", help="How often the ledger is read."),
+    ] = timedelta(seconds=15),
+    config: option.Config = None,
+    as_json: option.Json = False,
+) -> None:
+    """Show the metrics that stand in the ledger: open effects and their ages, gates, the last censuses.
+
+    With `--listen` for Prometheus, in one process for the whole deployment; what workers count they serve
+    themselves (`ascertain worker --metrics`). SIGTERM or Ctrl-C ends it.
+    """
+    from ascertain.cli import metrics as shown
+
+    if listen is None:
+        asyncio.run(shown.show(config, as_json=as_json))
+    else:
+        asyncio.run(shown.serve(listen, every, config, as_json=as_json))
+
+
+def advise(
+    *,
+    samples: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Look at so many effects at most.")
+    ] = 20_000,
+    config: option.Config = None,
+    as_json: option.Json = False,
+) -> None:
+    """Propose lease, horizon and alert for each kind from what its audit trails measured. Changes nothing.
+
+    Never less than what is declared: that nothing took longer so far does not prove that nothing will.
+    """
+    from ascertain.cli import advise as advised
+
+    asyncio.run(advised.run(samples, config, as_json=as_json))
 
 
 def verify(

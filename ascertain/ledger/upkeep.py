@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from ascertain.contracts.census import CensusReport
 from ascertain.contracts.effect import UNRESOLVED, AuditEvent, State
 from ascertain.ledger import row as rows
 from ascertain.ledger.statement import statement
-from ascertain.ports import ArchivedPage, Standing, Tally
+from ascertain.ports import ArchivedPage, KeptCensus, Measured, Spread, Standing, Tally
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
+
+    import asyncpg
 
     from ascertain.contracts.effect import EffectRow
     from ascertain.ledger.session import Session
@@ -22,6 +26,9 @@ _SETTLED_PAGE: Final = statement("settled_page")
 _STANDING: Final = statement("standing")
 _TALLIES: Final = statement("tallies")
 _ARCHIVE_PAGE: Final = statement("archive_page")
+_KEEP_CENSUS: Final = statement("keep_census")
+_CENSUSES: Final = statement("censuses")
+_MEASURED: Final = statement("measured")
 _EFFECTS_PAGE: Final = statement("effects_page")
 _TRAILS_PAGE: Final = statement("trails_page")
 
@@ -54,11 +61,17 @@ class PostgresUpkeep:
             for record in found
         }
 
-    async def tallies(self) -> Sequence[Tally]:
+    async def tallies(self, states: Collection[State] = UNRESOLVED) -> Sequence[Tally]:
         """See ``ports.Upkeep.tallies``."""
-        found = await self._session.fetch(_TALLIES, [state.value for state in UNRESOLVED])
+        found = await self._session.fetch(_TALLIES, [state.value for state in states])
         return [
-            Tally(record["partition"], State(record["state"]), record["count"], record["stuck_for"])
+            Tally(
+                record["kind"],
+                record["partition"],
+                State(record["state"]),
+                record["count"],
+                record["stuck_for"],
+            )
             for record in found
         ]
 
@@ -68,6 +81,23 @@ class PostgresUpkeep:
         """See ``ports.Upkeep.archive``."""
         (found,) = await self._session.fetch(_ARCHIVE_PAGE, after, older_than, limit, moves)
         return ArchivedPage(found["seen"], found["archived"], found["last"] or after)
+
+    async def keep_census(self, report: CensusReport) -> None:
+        """See ``ports.Upkeep.keep_census``."""
+        kept = report.model_dump_json(exclude={"discrepancies"})
+        await self._session.fetch(_KEEP_CENSUS, report.kind, kept)
+
+    async def censuses(self) -> Sequence[KeptCensus]:
+        """See ``ports.Upkeep.censuses``."""
+        found = await self._session.fetch(_CENSUSES)
+        return [
+            KeptCensus(CensusReport.model_validate_json(record["report"]), record["age"])
+            for record in found
+        ]
+
+    async def measured(self, most: int) -> Sequence[Measured]:
+        """See ``ports.Upkeep.measured``."""
+        return [_measured(record) for record in await self._session.fetch(_MEASURED, most)]
 
     async def trails(self) -> AsyncIterator[tuple[EffectRow, Sequence[AuditEvent]]]:
         """See ``ports.Upkeep.trails``."""
@@ -83,6 +113,25 @@ class PostgresUpkeep:
             if len(found) < _PAGE:
                 return
             after = ids[-1]
+
+
+def _measured(record: asyncpg.Record) -> Measured:
+    denied_s = record["denied_s"]
+    return Measured(
+        record["kind"],
+        record["effects"],
+        attempts=_spread(record["attempts"], record["attempts_s"]),
+        lateness=_spread(record["found"], record["lateness_s"]),
+        stood=_spread(record["stood"], record["stood_s"]),
+        unsent=record["unsent"],
+        denied=None if denied_s is None else timedelta(seconds=denied_s),
+    )
+
+
+def _spread(count: int, shares_s: Sequence[float] | None) -> Spread:
+    if shares_s is None or not count:
+        return Spread()
+    return Spread(count, *(timedelta(seconds=share_s) for share_s in shares_s))
 
 
 if TYPE_CHECKING:

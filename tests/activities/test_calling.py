@@ -15,8 +15,10 @@ from ascertain.contracts.semantics import Policy, Semantics
 from ascertain.errors import PermitLost
 from ascertain.ledger.model import ModelLedger
 from ascertain.ports import Kind
+from tests.ledger.steps import effect
 
 KIND = Kind("toy.fact", Semantics(max_duration=timedelta(seconds=0.2)), Policy(), None)
+EFFECTS = [effect(str(number)) for number in range(3)]
 ANSWER = Evidence(source="answer", rule="proof")
 SETTLED = outcome.Settled(receipt=Receipt(external_id="fact-1"), evidence=ANSWER)
 
@@ -43,7 +45,7 @@ async def test_each_effect_has_the_outcome_that_it_was_told(permits):
             each.check()
         return [SETTLED, refused, "fine"]
 
-    settled, no, odd = await called(send, permits, KIND)
+    settled, no, odd = await called(send, permits, KIND, EFFECTS)
     assert (settled, no) == (SETTLED, refused)
     assert (type(odd), odd.error_class) == (outcome.Unknown, "unclassified")
 
@@ -56,7 +58,7 @@ async def test_of_a_batch_whose_last_permit_ran_out_it_is_known_that_nothing_was
             each.check()
         return [SETTLED] * 3
 
-    told = await called(send, permits, KIND)
+    told = await called(send, permits, KIND, EFFECTS)
     assert [one.error_class for one in told] == ["permit_lost"] * 3
     assert {type(one) for one in told} == {outcome.NotDone}
 
@@ -67,7 +69,7 @@ async def test_a_permit_that_is_called_lost_after_it_was_used_is_doubt_for_all(p
             each.check()
         raise PermitLost("an adapter's own idea")
 
-    told = await called(send, permits, KIND)
+    told = await called(send, permits, KIND, EFFECTS)
     assert {type(one) for one in told} == {outcome.Unknown}
 
 
@@ -78,7 +80,7 @@ async def test_other_many_outcomes_than_effects_are_doubt_for_all(permits, count
             each.check()
         return [SETTLED] * count
 
-    told = await called(send, permits, KIND)
+    told = await called(send, permits, KIND, EFFECTS)
     assert [type(one) for one in told] == [outcome.Unknown] * 3
 
 
@@ -86,7 +88,7 @@ async def test_a_call_that_is_over_has_spent_every_permit(permits):
     async def send():
         return [SETTLED] * 3
 
-    await called(send, permits, KIND)
+    await called(send, permits, KIND, EFFECTS)
     for each in permits:
         with pytest.raises(PermitLost):
             each.check()

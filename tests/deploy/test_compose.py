@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -16,6 +17,8 @@ import yaml
 
 from ascertain.cli.program import build
 from ascertain.settings import FILE_VARIABLE
+from starter.process import free_port
+from tests.protocol.prometheus import program
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.temporal.yml"
@@ -78,10 +81,10 @@ def test_every_command_of_ours_is_one_that_can_be_given(services):
     for service in ours(services).values():
         for words in (service["command"], service.get("healthcheck", {}).get("test", [])[2:]):
             plain = [word.replace("${ASCERTAIN_QUEUE:-ascertain-media}", "media") for word in words]
-            if plain and plain[0] != "--help":
+            if plain and plain[0] not in {"--help", "-c"}:
                 group.commands[plain[0]].make_context(plain[0], plain[1:])
                 tried.append(plain[0])
-    assert {"migrate", "worker", "relay", "doctor"} <= set(tried)
+    assert {"migrate", "worker", "metrics", "relay"} <= set(tried)
 
 
 async def started(words, environment):
@@ -123,17 +126,69 @@ async def test_the_services_run_as_plain_processes_in_their_own_environment(
     command = str(ROOT / "deploy" / "ascertain")
     migrated = run(command, *services["migrate"]["command"], **environment)
     assert migrated.returncode == 0, migrated.stderr
-    worker = await started([command, *services["worker"]["command"]], environment)
+    for name in ("worker", "metrics"):
+        await runs_healthily(services[name], command, environment)
+    await postgres.drop_database("composed")
+
+
+async def runs_healthily(service, command, environment):
+    """As in its container, but on ports that are free here."""
+    ports = {port: str(free_port()) for port in ("9464", "9465")}
+
+    def here(words):
+        for port, free in ports.items():
+            words = [word.replace(port, free) for word in words]
+        return words
+
+    process = await started([command, *here(service["command"])], environment)
     try:
         checked = await asyncio.to_thread(
-            run, command, *services["worker"]["healthcheck"]["test"][2:], **environment
+            run, *here(service["healthcheck"]["test"][1:]), **environment
         )
         assert checked.returncode == 0, checked.stdout + checked.stderr
     finally:
-        worker.terminate()
-        await worker.communicate()
-    assert worker.returncode == 0
-    await postgres.drop_database("composed")
+        process.terminate()
+        await process.communicate()
+    assert process.returncode == 0
+
+
+@pytest.mark.prometheus
+async def test_prometheus_takes_the_configuration_that_the_compose_file_gives_it(tmp_path):
+    """The rules lie beside it in the container."""
+    told = (ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text()
+    shutil.copy(ROOT / "deploy" / "prometheus" / "ascertain.rules.yml", tmp_path)
+    file = tmp_path / "prometheus.yml"
+    file.write_text(told.replace("/etc/prometheus", str(tmp_path)))
+    checked = await asyncio.to_thread(run, await program("promtool"), "check", "config", str(file))
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "1 rule files found" in checked.stdout
+
+
+def test_what_the_compose_file_mounts_is_there_and_grafana_finds_its_dashboard(services):
+    mounted = [
+        ROOT / volume.partition(":")[0]
+        for service in services.values()
+        for volume in service.get("volumes", ())
+        if volume.startswith("./")
+    ]
+    assert [str(path) for path in mounted if not path.exists()] == []
+    grafana = ROOT / "deploy" / "grafana" / "provisioning"
+    (source,) = yaml.safe_load((grafana / "datasources" / "prometheus.yml").read_text())[
+        "datasources"
+    ]
+    (provider,) = yaml.safe_load((grafana / "dashboards" / "ascertain.yml").read_text())[
+        "providers"
+    ]
+    assert provider["options"]["path"] == "/etc/grafana/dashboards"
+    dashboard = json.loads(
+        (ROOT / "deploy" / "grafana" / "dashboards" / "ascertain.json").read_text()
+    )
+    used = {
+        target["datasource"]["uid"]
+        for panel in dashboard["panels"]
+        for target in panel.get("targets", ())
+    }
+    assert used == {source["uid"]}
 
 
 IMPORTED = """
@@ -172,5 +227,6 @@ def test_secrets_are_made_once_and_differ(tmp_path):
     again = {file.name: file.read_text() for file in (tmp_path / "secrets").iterdir()}
     assert made == again
     assert len({made["ledger_password"], made["temporal_password"]}) == 2
-    assert min(len(made[name]) for name in ("ledger_password", "temporal_password")) == 48
+    named = ("grafana_password", "ledger_password", "temporal_password")
+    assert min(len(made[name]) for name in named) == 48
     assert made["ledger_password"] in made["ledger_url"]

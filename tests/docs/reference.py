@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
-from ascertain import errors, machine, settings
+from ascertain import errors, machine, metric, settings
 from ascertain.cli.listing import STATES
 from ascertain.contracts import breaker, command, names, semantics, status, task
 from ascertain.contracts.effect import TERMINAL, State
@@ -34,6 +34,7 @@ _CONTRACTS: tuple[tuple[str, type[BaseModel]], ...] = (
 _SETTINGS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("The file", settings.Settings),
     ("`[ledger]`", settings.LedgerSettings),
+    ("`[worker]`", settings.WorkerSettings),
     ("`[[breakers]]`: when gates close by themselves", breaker.Breaker),
     ('`[kinds."NAME"]`', settings.KindSettings),
     ('`[kinds."NAME".semantics]`: what the outside promises', semantics.Semantics),
@@ -60,6 +61,7 @@ def pages() -> dict[str, str]:
     return {
         "contracts.md": contracts(),
         "errors.md": error_tree(),
+        "metrics.md": metrics(),
         "search-attributes.md": search_attributes(),
         "settings.md": deployment_file(),
         "states.md": states(),
@@ -126,6 +128,36 @@ def deployment_file() -> str:
         "`NAME` in the folder `$ASCERTAIN_SECRETS`.",
         environment,
         *parts,
+    )
+
+
+def metrics() -> str:
+    """Every metric under the name that Prometheus sees."""
+    parts = [
+        f"## From `{source}`\n\n| name | sort | labels | meaning |\n|---|---|---|---|\n"
+        + "\n".join(
+            f"| `{each.shown}` | {each.sort} | {', '.join(each.labels)} | {each.meaning} |"
+            for each in metric.METRICS
+            if each.source is source
+        )
+        for source in metric.Source
+    ]
+    return _page(
+        "Metrics",
+        "Of OpenTelemetry, under the names that Prometheus sees. A worker shows what it does itself "
+        "(`ascertain worker --metrics HOST:PORT`), one process for the whole deployment what stands in the "
+        "ledger (`ascertain metrics --listen HOST:PORT`); both serve `/live` and `/ready` beside "
+        "`/metrics`. With `OTEL_EXPORTER_OTLP_ENDPOINT` they are sent there too, unless "
+        "`OTEL_METRICS_EXPORTER` is `none`. What the alerts on them mean: "
+        "[observe](../how-to/observe.md).",
+        f"Labels stay few: each process names the first {metric.MOST_NAMES} kinds and partitions that "
+        f"it meets, and all later ones together `{metric.OTHER}`, where counts add up and an age is that "
+        "of the oldest. `ascertain partitions` names them all.",
+        *parts,
+        "## From the Temporal SDK\n\n`ascertain worker --temporal-metrics HOST:PORT` serves them, with "
+        "durations in seconds and with the endings `_total` and `_seconds`. They are listed in Temporal's "
+        "own documentation; the alerts use `temporal_worker_task_slots_available` and "
+        "`temporal_workflow_task_schedule_to_start_latency_seconds`.",
     )
 
 

@@ -51,6 +51,7 @@ PARSED = (
     "docs/how-to/encryption.md",
     "docs/how-to/incident.md",
     "docs/how-to/messages.md",
+    "docs/how-to/observe.md",
     "docs/how-to/outbox.md",
     "docs/how-to/smtp-adapter.md",
 )

@@ -34,6 +34,7 @@ delete from ascertain.outages;
 delete from ascertain.epochs;
 delete from ascertain.archived_effects;
 delete from ascertain.replay_items;
+delete from ascertain.censuses;
 update drill.clock set at = '2026-01-01 12:00:00+00';
 set session_replication_role = origin;
 """

@@ -8,6 +8,9 @@ from typing import Self
 import pytest
 from aiohttp import web
 from opentelemetry import trace
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.sdk.trace import TracerProvider
@@ -38,11 +41,13 @@ class Collector:
 
     def __init__(self) -> None:
         self.spans: list[tuple[str, Span]] = []
+        self.metrics: set[str] = set()
         self.headers: list[str | None] = []
 
     async def __aenter__(self) -> Self:
         app = web.Application()
         app.router.add_post("/v1/traces", self._take)
+        app.router.add_post("/v1/metrics", self._measure)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
@@ -52,10 +57,15 @@ class Collector:
     async def __aexit__(self, *_exception: object) -> None:
         await self._runner.cleanup()
 
+    async def _measure(self, request: web.Request) -> web.Response:
+        for sent in ExportMetricsServiceRequest.FromString(await _body(request)).resource_metrics:
+            self.metrics |= {
+                metric.name for scope in sent.scope_metrics for metric in scope.metrics
+            }
+        return web.Response()
+
     async def _take(self, request: web.Request) -> web.Response:
-        body = await request.read()
-        if request.headers.get("Content-Encoding") == "gzip":
-            body = gzip.decompress(body)
+        body = await _body(request)
         self.headers.append(request.headers.get("x-team"))
         for sent in ExportTraceServiceRequest.FromString(body).resource_spans:
             names = {pair.key: pair.value.string_value for pair in sent.resource.attributes}
@@ -70,6 +80,11 @@ class Collector:
             if span.trace_id.hex() == trace_id:
                 found.setdefault(service, set()).add(span.name)
         return found
+
+
+async def _body(request: web.Request) -> bytes:
+    body = await request.read()
+    return gzip.decompress(body) if request.headers.get("Content-Encoding") == "gzip" else body
 
 
 async def test_standard_variables_send_one_trace_from_the_command_to_the_call_outside(
@@ -97,6 +112,7 @@ async def test_standard_variables_send_one_trace_from_the_command_to_the_call_ou
         last = submit.headers["traceparent"].split("-")[2]
         assert last in {span.span_id.hex() for _, span in collector.spans}
         assert set(collector.headers) == {"payments"}
+        assert {"ascertain_claims", "ascertain_outcomes"} <= collector.metrics
 
 
 @pytest.mark.parametrize(

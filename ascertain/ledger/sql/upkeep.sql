@@ -13,12 +13,23 @@ limit $4
 select e.effect_id, e.kind, e.state from ascertain.known_effects as e where e.effect_id = any ($1::text[])
 
 -- name: tallies
--- What is unresolved, by partition and state, and how long the oldest has been so.
-select e.partition, e.state, count(*) as count, ascertain.clock() - min(e.state_since) as stuck_for
+-- What is open in some of the states, by kind, partition and state, and how long the oldest has been so.
+select
+    e.kind, e.partition, e.state, count(*) as count, ascertain.clock() - min(e.state_since) as stuck_for
 from ascertain.effects as e
 where e.state not in ('SETTLED', 'REFUSED', 'ABANDONED', 'SUPERSEDED') and e.state = any ($1::text[])
-group by e.partition, e.state
-order by e.partition, e.state
+group by e.kind, e.partition, e.state
+order by e.partition, e.state, e.kind
+
+-- name: keep_census
+-- Keep a census unless a later one of its kind is kept already.
+insert into ascertain.censuses as c (kind, taken_at, report) values ($1, ascertain.clock(), $2::jsonb)
+on conflict (kind) do update set taken_at = excluded.taken_at, report = excluded.report
+where c.taken_at <= excluded.taken_at
+
+-- name: censuses
+-- The last census of each kind, and how long ago it was taken.
+select c.kind, c.report, ascertain.clock() - c.taken_at as age from ascertain.censuses as c order by c.kind
 
 -- name: effects_page
 -- A page of all effects by id.
@@ -40,3 +51,43 @@ order by effect_id, seq
 -- name: archive_page
 -- Archive what has been settled for long from one page of effects; or only count it.
 select seen, archived, last from ascertain.archive_page($1, $2::interval, $3::integer, $4::boolean)
+
+-- name: measured
+-- How long attempts took, how late what happened was found, and how long effects stood in flight or in doubt, by
+-- kind, over some effects in the order of their ids, which are hashes: a random sample.
+with sample as materialized (
+    select effect_id, kind, coalesce(happened_at, first_sent_at) as happened
+    from ascertain.effects order by effect_id limit $1
+),
+moves as (
+    select
+        s.effect_id, s.kind, a.move, a.from_state, a.to_state, a.evidence ->> 'rule' as rule,
+        extract(epoch from a.at - s.happened)::float8 as late_s,
+        extract(epoch from lead(a.at) over later - a.at)::float8 as lasted_s,
+        lead(a.move) over later as followed_by
+    from sample as s
+    join ascertain.audit_events as a using (effect_id)
+    where a.move not in ('refused_write', 'note', 'renew')
+    window later as (partition by a.effect_id order by a.seq)
+)
+select
+    kind, count(distinct effect_id) as effects,
+    count(*) filter (where rule = 'permit_lost') as unsent,
+    max(late_s) filter (where move = 'find' and from_state = 'CLEAR') as denied_s,
+    count(*) filter (
+        where to_state = 'IN_FLIGHT' and followed_by in ('settle', 'refuse', 'accept', 'clear', 'doubt')
+    ) as attempts,
+    percentile_disc(array[0.5, 0.99, 0.999, 1]) within group (order by lasted_s) filter (
+        where to_state = 'IN_FLIGHT' and followed_by in ('settle', 'refuse', 'accept', 'clear', 'doubt')
+    ) as attempts_s,
+    count(*) filter (where move = 'find') as found,
+    percentile_disc(array[0.5, 0.99, 0.999, 1]) within group (order by greatest(late_s, 0)) filter (
+        where move = 'find'
+    ) as lateness_s,
+    count(lasted_s) filter (where to_state in ('IN_FLIGHT', 'UNKNOWN')) as stood,
+    percentile_disc(array[0.5, 0.99, 0.999, 1]) within group (order by lasted_s) filter (
+        where to_state in ('IN_FLIGHT', 'UNKNOWN')
+    ) as stood_s
+from moves
+group by kind
+order by kind

@@ -1,0 +1,244 @@
+"""What is measured: each metric's name, labels and meaning, spelled once, and how labels stay few.
+
+The instruments are OpenTelemetry's. Where no reader was installed (``telemetry.measure``) they cost next to
+nothing. What a worker counts costs no round trip; what stands in the ledger is read by one process for all
+(``ascertain metrics``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from opentelemetry import metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Observation
+
+OTHER: Final = "other"
+MOST_NAMES: Final = 50
+
+_SECONDS: Final = "s"
+_BOUNDS_S: Final = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+    *(60, 300, 1_800, 7_200, 43_200),
+)
+_METER: Final = metrics.get_meter("ascertain")
+
+
+class Sort(StrEnum):
+    """How a metric behaves; the words of Prometheus."""
+
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+    GAUGE = "gauge"
+
+
+class Source(StrEnum):
+    """Which process shows it: every worker its own part, or ``ascertain metrics`` the whole ledger."""
+
+    WORKER = "ascertain worker"
+    LEDGER = "ascertain metrics"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric.
+
+    Attributes:
+        name: As OpenTelemetry has it; ``shown`` is what Prometheus makes of it.
+        labels: Every series has all of them.
+        unit: ``s`` or none.
+    """
+
+    name: str
+    sort: Sort
+    source: Source
+    labels: tuple[str, ...]
+    meaning: str
+    unit: str = ""
+
+    @property
+    def shown(self) -> str:
+        """Its name in Prometheus."""
+        ending = "_total" if self.sort is Sort.COUNTER else ""
+        return f"{self.name}{'_seconds' if self.unit else ''}{ending}"
+
+
+def _counter(name: str, labels: tuple[str, ...], meaning: str) -> tuple[Metric, Counter]:
+    metric = Metric(name, Sort.COUNTER, Source.WORKER, labels, meaning)
+    return metric, _METER.create_counter(name, description=meaning)
+
+
+def _histogram(name: str, labels: tuple[str, ...], meaning: str) -> tuple[Metric, Histogram]:
+    metric = Metric(name, Sort.HISTOGRAM, Source.WORKER, labels, meaning, _SECONDS)
+    instrument = _METER.create_histogram(
+        name, _SECONDS, meaning, explicit_bucket_boundaries_advisory=_BOUNDS_S
+    )
+    return metric, instrument
+
+
+_EFFECT: Final = ("kind", "partition")
+
+CLAIMS, claims = _counter(
+    "ascertain_claims",
+    (*_EFFECT, "answer"),
+    "Claims by the ledger's answer: granted, settled, refused, unresolved, busy, conflict, paused, "
+    "taken_over; unanswered of a chunk: left to a task of its own.",
+)
+OUTCOMES, outcomes = _counter(
+    "ascertain_outcomes",
+    (*_EFFECT, "outcome"),
+    "What calls outside came to: settled, accepted, refused, not_done (nothing happened), unknown.",
+)
+FENCED_WRITES, fenced_writes = _counter(
+    "ascertain_fenced_writes",
+    _EFFECT,
+    "Writes that changed nothing because their lease_version was old: lease conflicts.",
+)
+CALL, call_seconds = _histogram(
+    "ascertain_call", ("kind", "outcome"), "How long calls outside took, by what they came to."
+)
+LOOKUP, lookup_seconds = _histogram(
+    "ascertain_lookup",
+    ("kind", "finding"),
+    "How long lookups took, by what they found; down: it could not be asked.",
+)
+RECONCILIATION_LAG, reconciliation_lag = _histogram(
+    "ascertain_reconciliation_lag",
+    ("kind",),
+    "From when an effect happened outside (by the outside's own word, else its first send) until asking, or "
+    "late evidence, settled it.",
+)
+
+LONGEST_LEGAL: Final = Metric(
+    "ascertain_longest_legal",
+    Sort.GAUGE,
+    Source.WORKER,
+    ("kind",),
+    "How long an effect of the kind may stand in flight or in doubt while everything is as declared.",
+    _SECONDS,
+)
+EFFECTS: Final = Metric(
+    "ascertain_effects",
+    Sort.GAUGE,
+    Source.LEDGER,
+    (*_EFFECT, "state"),
+    "Effects that are open, by state: in flight, unknown, quarantined and so on.",
+)
+STUCK_TASK_AGE: Final = Metric(
+    "ascertain_stuck_task_age",
+    Sort.GAUGE,
+    Source.LEDGER,
+    (*_EFFECT, "state"),
+    "How long the oldest of them has stood so: now minus its last move.",
+    _SECONDS,
+)
+GATE_PAUSED: Final = Metric(
+    "ascertain_gate_paused",
+    Sort.GAUGE,
+    Source.LEDGER,
+    ("partition",),
+    "1 while the partition's gate is paused, 0 once it is open again; * is the gate of all.",
+)
+DUPLICATE_EFFECT_RATE: Final = Metric(
+    "ascertain_duplicate_effect_rate",
+    Sort.GAUGE,
+    Source.LEDGER,
+    ("kind",),
+    "Effects that exist more than once outside, of all that exist, by the kind's last census.",
+)
+DUPLICATE_EFFECT_RATE_UPPER: Final = Metric(
+    "ascertain_duplicate_effect_rate_upper",
+    Sort.GAUGE,
+    Source.LEDGER,
+    ("kind",),
+    "Its upper 95 % confidence bound.",
+)
+CENSUS_DISCREPANCIES: Final = Metric(
+    "ascertain_census_discrepancies",
+    Sort.GAUGE,
+    Source.LEDGER,
+    ("kind", "discord"),
+    "On what the outside's list and the ledger disagreed in the last census; 0 for each discord not seen.",
+)
+CENSUS_AGE: Final = Metric(
+    "ascertain_census_age",
+    Sort.GAUGE,
+    Source.LEDGER,
+    ("kind",),
+    "How long ago the kind's last census was taken.",
+    _SECONDS,
+)
+LEDGER_UP: Final = Metric(
+    "ascertain_ledger_up",
+    Sort.GAUGE,
+    Source.LEDGER,
+    (),
+    "1 if the ledger answered when it was last read, else 0; then nothing else of it is shown.",
+)
+
+METRICS: Final = (
+    CLAIMS,
+    OUTCOMES,
+    FENCED_WRITES,
+    CALL,
+    LOOKUP,
+    RECONCILIATION_LAG,
+    LONGEST_LEGAL,
+    EFFECTS,
+    STUCK_TASK_AGE,
+    GATE_PAUSED,
+    DUPLICATE_EFFECT_RATE,
+    DUPLICATE_EFFECT_RATE_UPPER,
+    CENSUS_DISCREPANCIES,
+    CENSUS_AGE,
+    LEDGER_UP,
+)
+
+
+def observe(metric: Metric, callback: Callable[[], Iterable[Observation]]) -> None:
+    """Have a gauge's values asked for at each collection; a series that is not given is not shown."""
+
+    def observed(_: CallbackOptions) -> Sequence[Observation]:
+        return tuple(callback())
+
+    _METER.create_observable_gauge(metric.name, [observed], metric.unit, metric.meaning)
+
+
+class Few:
+    """The first values by their own name and all later ones as ``other``: labels never become many.
+
+    Nothing is lost but the name: counts of ``other`` add up, and ages are those of its oldest.
+    """
+
+    def __init__(self, most: int = MOST_NAMES) -> None:
+        self._most = most
+        self._named: set[str] = set()
+
+    def __call__(self, value: str) -> str:
+        """The label of a value; for one value always the same within a process."""
+        if value in self._named:
+            return value
+        if len(self._named) >= self._most:
+            return OTHER
+        self._named.add(value)
+        return value
+
+
+_KINDS: Final = Few()
+_PARTITIONS: Final = Few()
+
+
+def labels(kind: str, partition: str | None = None, **more: str) -> dict[str, str]:
+    """The labels of a series of this process."""
+    named = {} if partition is None else {"partition": named_partition(partition)}
+    return {"kind": _KINDS(kind), **named, **more}
+
+
+def named_partition(partition: str) -> str:
+    """A partition's label in this process."""
+    return _PARTITIONS(partition)
