@@ -9,6 +9,7 @@ import pytest
 
 from ascertain.contracts.effect import State
 from ascertain.contracts.epoch import EpochRequest
+from ascertain.contracts.task import TaskOutcome
 from drill.points import Point
 from tests.protocol.deployment import step
 
@@ -17,6 +18,13 @@ FORGET = """
     delete from ascertain.effects;
     delete from ascertain.audit_events;
     set session_replication_role = origin;
+"""
+
+# Without the minute's grace that clocks are given, which no test waits for.
+RAISE = """
+    insert into ascertain.epochs (request_id, since, raised_at, until, by, reason)
+    values ('epoch-1', now() - interval '1 hour', now(), now(), 'ada', 'the disk broke')
+    on conflict do nothing
 """
 
 
@@ -66,3 +74,22 @@ async def test_a_task_that_is_cancelled_meanwhile_learns_first_what_it_had_done(
     await deployment.worker()
     await deployment.wait_for_row(effect, lambda row: row.state is State.SETTLED)
     assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
+
+
+async def test_a_further_run_of_a_task_counts_as_begun_when_the_first_one_was(deployments):
+    """It is younger than the restore, and what it asks for may have been done before all the same."""
+    deployment = await deployments()
+    again = await deployment.submit("again", step(kind="toy.asked"))
+    for _ in range(2):
+        await deployment.handle("again").terminate()
+        connection = await asyncpg.connect(deployment.ledger_url)
+        await connection.execute(RAISE)
+        await connection.close()
+        await deployment.submit("again", step(kind="toy.asked"))
+    young = await deployment.submit("young", step(kind="toy.asked"))
+    await deployment.worker()
+    for name in ("again", "young"):
+        assert (await deployment.result(name)).outcome is TaskOutcome.DONE
+    rules = [(await deployment.ledger.audit(effect))[0].evidence.rule for effect in (again, young)]
+    assert rules == ["restored", "claim"]
+    assert (deployment.facts(again), deployment.facts(young)) == (1, 1)
