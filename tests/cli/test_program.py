@@ -18,6 +18,7 @@ OPERATOR = {
     "reconcile",
     *("cancel", "pause", "resume", "partitions", "stream", "snapshot", "doctor", "migrate"),
     *("schema", "version", "report", "top", "audit", "sweep", "census", "replay", "incident"),
+    *("advise", "archive", "conform", "metrics", "restored"),
 }
 # Not pydantic, which typer itself reads values with.
 HEAVY = {"aiohttp", "asyncpg", "httpx", "opentelemetry", "rich", "temporalio"}
