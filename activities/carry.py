@@ -22,7 +22,7 @@ from ascertain import keys
 from ascertain.contracts import claim, directive, names, outcome
 from ascertain.contracts.effect import State
 from ascertain.contracts.stream import Carried, Chunk, Tally
-from ascertain.errors import Conflict, LedgerDown
+from ascertain.errors import InputError, LedgerDown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -121,7 +121,9 @@ class Carry:
     def _item(self, task: Task, owner: str, begun_at: datetime | None) -> Item | None:
         step = task.steps[0]
         kind = self._serving.kinds.get(step.kind)
-        if len(task.steps) > 1 or kind is None or kind.adapter is None or kind.queue is not None:
+        if len(task.steps) > 1 or task.deadline is not None:
+            return None
+        if kind is None or kind.adapter is None or kind.queue is not None:
             return None
         effect = keys.effect_of(activity.info().namespace, task, step)
         effect = effect.model_copy(update={"begun_at": begun_at})
@@ -181,13 +183,16 @@ class Carry:
             return ()
 
     async def _hand_over(self, tasks: Iterable[Task]) -> tuple[str, ...]:
-        """Start a workflow for each; gives back those whose ids were used for other content."""
+        """Start a workflow for each; gives back those that may not be started.
+
+        Their ids were used for other content, or they came too late.
+        """
         conflicting: list[str] = []
         for task in tasks:
             activity.heartbeat(task.task_id)
             try:
                 await self._tasks.submit(task)
-            except Conflict:
+            except InputError:
                 conflicting.append(task.task_id)
         return tuple(conflicting)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
 
 from temporalio import activity
 
@@ -14,6 +15,7 @@ from activities.pure import unclaimed
 from activities.serving import Served, Serving, Unserved
 from ascertain.contracts import directive, names
 from ascertain.contracts.directive import RunQueued
+from ascertain.contracts.effect import State
 from ascertain.contracts.work import Answer, Work
 from ascertain.errors import LedgerDown
 
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from ascertain.contracts.directive import Directive
+
+# The task gives up by the server's clock, which may be a little behind ours.
+LATE_PAUSE: Final = timedelta(seconds=1)
 
 
 class Perform:
@@ -50,8 +55,19 @@ class Perform:
     async def _following(
         self, served: Served, work: Work, on_progress: Callable[[JsonValue], None] | None
     ) -> Directive:
+        if await self._comes_too_late(work):
+            return directive.RetryIn(
+                delay=LATE_PAUSE, reason="its task's deadline has passed, so it is not begun"
+            )
         if work.first and served.kind.semantics.pure:
             done = await unclaimed(served, work.effect, on_progress)
             if done is not None:
                 return done
         return await dispatch(self._serving, served, work.effect, on_progress=on_progress)
+
+    async def _comes_too_late(self, work: Work) -> bool:
+        """Whether the deadline is over and the effect provably does not exist; it may have waited long."""
+        if work.deadline is None or datetime.now(UTC) < work.deadline:
+            return False
+        case = await self._serving.ledger.inspect(work.effect.effect_id)
+        return case is None or case.row.state is State.CLEAR

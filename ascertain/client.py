@@ -7,7 +7,7 @@ import logging
 import sys
 import threading
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from temporalio.client import (
@@ -39,7 +39,7 @@ from ascertain.contracts.continuation import Continuation, Progress
 from ascertain.contracts.delivery import Delivery, Fate
 from ascertain.contracts.status import TaskStatus, Timeline
 from ascertain.contracts.task import Task, TaskOutcome, TaskResult
-from ascertain.door import admit, task_fingerprint
+from ascertain.door import admit, in_time, task_fingerprint
 from ascertain.ending import missed, words
 from ascertain.errors import (
     AscertainError,
@@ -189,7 +189,8 @@ class Client:
             message_id: Replaces the task's own; the message that asked for it.
 
         Raises:
-            InvalidTask: A rule of the door is broken; nothing was started.
+            InvalidTask: A rule of the door is broken, or the deadline of a task that does not run has
+                passed; nothing was started.
             UnknownKind: A step's kind is not served.
             Conflict: This task_id was started before with other content.
             TemporalDown: No answer; it may or may not be started. Submit it again: that is safe.
@@ -199,6 +200,12 @@ class Client:
             admitted = admit(
                 {**admitted.model_dump(mode="json"), "message_id": message_id}, self._kinds
             )
+        try:
+            in_time(admitted, datetime.now(UTC))
+        except InvalidTask:
+            if await self.ended(admitted.task_id) not in {None, "completed", "canceled"}:
+                raise
+            return await self._met_again(admitted)
         try:
             run_id = await self.start(admitted, WorkflowIDReusePolicy.REJECT_DUPLICATE)
         except WorkflowAlreadyStartedError:
@@ -349,7 +356,7 @@ class Client:
         except WorkflowFailureError as error:
             raise _ended(task_id, error.cause) from error
         if result.outcome is TaskOutcome.CANCELLED:
-            raise _cancelled(task_id)
+            raise _cancelled(task_id, "was cancelled, or came to its deadline")
         return result
 
     async def status(self, task_id: str) -> TaskStatus:
@@ -493,8 +500,8 @@ def _refusal(task_id: str, error: WorkflowUpdateFailedError) -> CommandAnswer:
     raise CommandRefused(f"task {task_id}: {words(cause)}") from error
 
 
-def _cancelled(task_id: str) -> TaskEnded:
-    return TaskEnded(f"task {task_id} was cancelled; `ascertain show {task_id}` lists its effects")
+def _cancelled(task_id: str, how: str = "was cancelled") -> TaskEnded:
+    return TaskEnded(f"task {task_id} {how}; `ascertain show {task_id}` lists its effects")
 
 
 def _ended(task_id: str, cause: BaseException | None) -> AscertainError:

@@ -14,23 +14,28 @@ import re
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from temporalio.api.common.v1 import Payload
-from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.common import RawValue
+from temporalio.contrib.pydantic import PydanticPayloadConverter, pydantic_data_converter
 from temporalio.converter import (
     DataConverter,
-    DefaultFailureConverterWithEncodedAttributes,
+    DefaultFailureConverter,
     PayloadCodec,
+    PayloadConverter,
 )
+from temporalio.exceptions import ApplicationError
 from typing_extensions import override
 
 from ascertain.errors import InvalidSettings, MissingSecret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from temporalio.api.failure.v1 import Failure
 
 KEYS_VARIABLE: Final = "ASCERTAIN_CODEC_KEYS"
 ENCODING: Final = b"binary/encrypted"
@@ -99,6 +104,50 @@ class EncryptionCodec(PayloadCodec):
             raise ValueError(msg) from error
 
 
+class PatientConverter(PydanticPayloadConverter):
+    """Gives back raw what cannot be decoded where nobody said what it must be.
+
+    That is what a workflow meets that was started with too many arguments: an error would fail its first
+    task for ever, and it could not even say what is wrong.
+    """
+
+    @override
+    def from_payloads(
+        self, payloads: Sequence[Payload], type_hints: list[type] | None = None
+    ) -> list[Any]:
+        """As the base class does it."""
+        if type_hints is not None:
+            return super().from_payloads(payloads, type_hints)
+        return [self._value(payload) for payload in payloads]
+
+    def _value(self, payload: Payload) -> object:
+        try:
+            (value,) = super().from_payloads([payload])
+        except Exception:  # noqa: BLE001  # converters raise anything over bytes that anybody sent
+            return RawValue(payload)
+        return value
+
+
+class PlainFailures(DefaultFailureConverter):
+    """What we raise on purpose is one sentence: no stack trace is stored with it."""
+
+    @override
+    def to_failure(
+        self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
+    ) -> None:
+        """As the base class does it."""
+        if isinstance(exception, ApplicationError):
+            exception.__traceback__ = None
+        super().to_failure(exception, payload_converter, failure)
+
+
+class SealedFailures(PlainFailures):
+    """Messages and stack traces are encrypted too."""
+
+    def __init__(self) -> None:
+        super().__init__(encode_common_attributes=True)
+
+
 def load_keys() -> Keys | None:
     """The deployment's keys; None where it encrypts nothing.
 
@@ -157,10 +206,9 @@ def data_converter() -> DataConverter:
         InvalidSettings: See ``load_keys``.
     """
     keys = load_keys()
-    if keys is None:
-        return pydantic_data_converter
     return dataclasses.replace(
         pydantic_data_converter,
-        payload_codec=EncryptionCodec(keys),
-        failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
+        payload_converter_class=PatientConverter,
+        payload_codec=None if keys is None else EncryptionCodec(keys),
+        failure_converter_class=PlainFailures if keys is None else SealedFailures,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 DEFAULT_ADDRESS = "localhost:7233"
 
 RPC_TIMEOUT: Final = timedelta(seconds=10)
+# How the SDK's own client words that TLS ended at the server's certificate, and why.
+_UNTRUSTED: Final = re.compile(r"InvalidCertificate\((\w+)")
 
 
 async def connect_temporal(profile: str | None = None) -> Client:
@@ -42,6 +45,12 @@ async def connect_temporal(profile: str | None = None) -> Client:
             )
     except (RuntimeError, TimeoutError) as error:
         address = chosen.get("target_host")
+        untrusted = _UNTRUSTED.search(str(error))
+        if untrusted is not None:
+            raise InvalidSettings(
+                f"the Temporal server at {address} shows a certificate that is not trusted ({untrusted[1]}); "
+                "TEMPORAL_TLS_SERVER_CA_CERT_PATH names the file of those that are"
+            ) from error
         raise TemporalDown(
             f"no Temporal server answers at {address}: start one with `ascertain dev`, or set "
             "TEMPORAL_ADDRESS"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pydantic import ValidationError
 
@@ -14,6 +14,7 @@ from ascertain.errors import InvalidTask, UnknownKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from datetime import datetime
 
     from pydantic import JsonValue
 
@@ -37,11 +38,30 @@ def admit(candidate: Task | Mapping[str, JsonValue], kinds: Collection[str] | No
         InvalidTask: One sentence that names the task and the field. Nothing was stored.
         UnknownKind: A step or its undo names a kind that is not served.
     """
-    task = candidate if isinstance(candidate, Task) else _parse(candidate)
+    task = candidate if isinstance(candidate, Task) else _parse(_object(candidate))
     _check_inputs(task)
     if kinds is not None:
         _check_kinds(task, kinds)
     return task
+
+
+def in_time(task: Task, at: datetime) -> Task:
+    """The task, if it may still be begun.
+
+    Raises:
+        InvalidTask: Its deadline has passed. Nothing was stored.
+    """
+    if task.deadline is not None and task.deadline <= at:
+        passed = f"its deadline {task.deadline.isoformat()} has passed"
+        raise InvalidTask(f"task {task.task_id!r}: {passed}, so nothing of it is begun")
+    return task
+
+
+def _object(candidate: object) -> Mapping[str, JsonValue]:
+    """What anybody gave for a task's JSON, whatever its type says."""
+    if not isinstance(candidate, Mapping):
+        raise InvalidTask("a task must be a JSON object")
+    return cast("Mapping[str, JsonValue]", candidate)
 
 
 def _parse(candidate: Mapping[str, JsonValue]) -> Task:

@@ -7,11 +7,12 @@ was. The tables are made by ``ascertain migrate --outbox URL``.
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import propagate
 
-from ascertain.door import admit
+from ascertain.door import admit, in_time
 from ascertain.service import transaction
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def insert(
 def _admitted(
     task: Task | Mapping[str, JsonValue], message_id: str | None, kinds: Collection[str] | None
 ) -> Task:
-    admitted = admit(task, kinds)
+    admitted = in_time(admit(task, kinds), datetime.now(UTC))
     if message_id is None:
         return admitted
     return admit({**admitted.model_dump(mode="json"), "message_id": message_id}, kinds)

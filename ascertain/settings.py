@@ -86,11 +86,12 @@ class LedgerSettings(StrictValue):
 
 
 class OutsideSettings(StrictValue):
-    """Which hosts the HTTP adapters may call; None: whatever the options of the kinds name.
+    """Which hosts the adapters may call; None: whatever the options of the kinds name.
 
     Attributes:
         hosts: Such as ``api.stripe.com``, ``*.example.com``, ``10.1.2.0/24``. With a list, addresses that are
-            not public are called only where they, or a network of theirs, are listed.
+            not public are called only where they, or a network of theirs, are listed. Holds for every
+            built-in adapter but ``sql``, whose whole address is a secret.
     """
 
     hosts: tuple[Host, ...] | None = None

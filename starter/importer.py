@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -16,18 +17,19 @@ from pydantic import JsonValue, ValidationError
 
 from ascertain import keys
 from ascertain.contracts import claim, outcome
-from ascertain.contracts.effect import Effect, Evidence
+from ascertain.contracts.effect import Evidence
 from ascertain.contracts.fault import faults
 from ascertain.contracts.value import JsonObject, StepName, StrictValue
-from ascertain.door import admit, task_fingerprint
+from ascertain.door import admit, in_time
 from ascertain.errors import Conflict, InvalidTask, UnknownKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ascertain.client import Client, Submitted
+    from ascertain.contracts.effect import Effect
     from ascertain.contracts.task import Step, Task
-    from ascertain.ports import Kind, Ledger
+    from ascertain.ports import Adapter, Kind, Ledger
 
 IMPORTED: Final = Evidence(
     source="rule",
@@ -75,37 +77,15 @@ class Importer:
             TemporalDown: Take the row again.
         """
         row = row_of(line)
-        task = admit(row.task, self.kinds)
+        task = in_time(admit(row.task, self.kinds), datetime.now(UTC))
         if row.state is Standing.PROCESSING:
-            begun = {step.name for step in task.steps} if row.begun is None else set(row.begun)
-            unknown = sorted(begun - {step.name for step in task.steps})
-            if unknown:
-                raise InvalidTask(
-                    f"task {task.task_id!r}: begun names no step: {', '.join(unknown)}"
-                )
-            for step in task.steps:
-                if step.name in begun:
-                    await self._doubt(task, step)
+            # All of them are made before the first is written, so that a row that is wrong leaves nothing.
+            for request in [self._request(task, step) for step in _begun(row, task)]:
+                await self._doubt(task, request)
         return row, await self.client.submit(task)
 
-    async def _doubt(self, task: Task, step: Step) -> None:
-        effect = self._effect(task, step)
-        kind = self.kinds[step.kind]
-        if kind.adapter is None:
-            raise UnknownKind(
-                f"task {task.task_id!r}: this deployment has no adapter of {step.kind}"
-            )
-        answer = await self.ledger.claim(
-            claim.ClaimRequest(
-                effect=effect,
-                fingerprint=keys.fingerprint(effect.kind, effect.input),
-                frozen=kind.adapter.prepare(effect),
-                owner=f"import/{secrets.token_hex(6)}",
-                lease=kind.policy.lease,
-                budget=kind.policy.budget,
-                resend_for=None,
-            )
-        )
+    async def _doubt(self, task: Task, request: claim.ClaimRequest) -> None:
+        answer = await self.ledger.claim(request)
         match answer:
             case claim.Granted(lease=lease):
                 doubt = outcome.Unknown(error_class="imported", evidence=IMPORTED)
@@ -122,18 +102,44 @@ class Importer:
             case _:
                 return  # an earlier import, or a worker, knows more already
 
-    def _effect(self, task: Task, step: Step) -> Effect:
-        namespace = self.client.temporal.namespace
-        return Effect(
-            effect_id=keys.effect_id(namespace, task.task_id, step.name, 0),
-            task_id=task.task_id,
-            step=step.name,
-            kind=step.kind,
-            partition=task.partition,
-            message_id=task.message_id,
-            input=step.input,
-            task_fingerprint=task_fingerprint(task),
+    def _request(self, task: Task, step: Step) -> claim.ClaimRequest:
+        effect = keys.effect_of(self.client.temporal.namespace, task, step)
+        kind = self.kinds[step.kind]
+        if kind.adapter is None:
+            raise UnknownKind(
+                f"task {task.task_id!r}: this deployment has no adapter of {step.kind}"
+            )
+        return claim.ClaimRequest(
+            effect=effect,
+            fingerprint=keys.fingerprint(effect.kind, effect.input),
+            frozen=_prepared(kind.adapter, effect),
+            owner=f"import/{secrets.token_hex(6)}",
+            lease=kind.policy.lease,
+            budget=kind.policy.budget,
+            resend_for=None,
         )
+
+
+def _begun(row: Row, task: Task) -> list[Step]:
+    """The steps that may have been sent."""
+    if row.begun is None:
+        return list(task.steps)
+    unknown = sorted(set(row.begun) - {step.name for step in task.steps})
+    if unknown:
+        raise InvalidTask(f"task {task.task_id!r}: begun names no step: {', '.join(unknown)}")
+    return [step for step in task.steps if step.name in row.begun]
+
+
+def _prepared(adapter: Adapter, effect: Effect) -> bytes:
+    try:
+        return adapter.prepare(effect)
+    except InvalidTask:
+        raise
+    except Exception as error:  # noqa: BLE001  # its text may hold anything, so only its type is told
+        raise InvalidTask(
+            f"task {effect.task_id!r}: the adapter of {effect.kind} cannot prepare step {effect.step} "
+            f"({type(error).__name__})"
+        ) from None
 
 
 def row_of(line: Mapping[str, JsonValue]) -> Row:

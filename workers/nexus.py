@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from nexusrpc import HandlerError, HandlerErrorType
@@ -13,7 +14,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from ascertain.client import search_attributes
 from ascertain.contracts import names
 from ascertain.contracts.task import TaskResult
-from ascertain.door import admit, task_fingerprint
+from ascertain.door import admit, in_time, task_fingerprint
 from ascertain.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class TaskService:
                 ``CONFLICT``: a task of this id was started before. Neither is tried again.
         """
         try:
-            task = admit(content, self._kinds)
+            task = in_time(admit(content, self._kinds), datetime.now(UTC))
         except InputError as error:
             raise HandlerError(str(error), type=HandlerErrorType.BAD_REQUEST) from error
         try:

@@ -29,8 +29,8 @@ def build_kinds(
     Raises:
         InvalidSettings: An adapter is unknown, or its options or semantics are wrong.
     """
-    if settings.outside.hosts is not None:
-        REACH.set(Reach(settings.outside.hosts))
+    hosts = settings.outside.hosts
+    REACH.set(None if hosts is None else Reach(hosts))
     kinds: dict[str, Kind] = {}
     for name, chosen in settings.kinds.items():
         kind = build_kind(name, chosen, secrets)

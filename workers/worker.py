@@ -24,6 +24,7 @@ from activities.serving import Serving
 from activities.sweep import Sweep
 from ascertain.client import Client as TaskClient
 from ascertain.settings import poller
+from workers.discretion import Discretion
 from workers.nexus import TaskService
 from workers.orphan import TemporalTasks
 from workers.replayed import ReplayedTasks
@@ -123,6 +124,7 @@ def build_workers(
             graceful_shutdown_timeout=DRAIN,
             identity=poller(serving.identity, serving.kinds),
             deployment_config=deployment_config(),
+            interceptors=[Discretion()],
         )
         for queue in queues_of(role, serving.kinds)
     ]
@@ -187,7 +189,7 @@ def _orchestrator(
         activities=activities,
         nexus_service_handlers=[TaskService(task_queue, serving.kinds)],
         workflow_runner=sandbox(),
-        interceptors=[OneArgument()],
+        interceptors=[OneArgument(), Discretion()],
         # What one worker does not know is for the others of its queue, and not eagerly its own again.
         disable_eager_activity_execution=True,
         max_concurrent_local_activities=role.max_concurrent,

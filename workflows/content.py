@@ -18,7 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from ascertain.errors import InvalidTask
 
 from ascertain import keys
-from ascertain.door import admit
+from ascertain.door import admit, in_time
 
 if TYPE_CHECKING:
     from temporalio.common import RawValue
@@ -61,11 +61,11 @@ def admitted(content: RawValue) -> tuple[Task, Progress]:
     """The task, by the same rules as at the client's door, and what an earlier run gives over."""
     try:
         given = _decoded(content)
-        task, progress = given, Progress()
         if set(given) == set(Continuation.model_fields):
             continuation = Continuation.model_validate(given)
-            task, progress = continuation.task, continuation.progress
-        known = admit(task)
+            known, progress = admit(continuation.task), continuation.progress
+        else:
+            known, progress = in_time(admit(given), workflow.info().workflow_start_time), Progress()
     except (InvalidTask, ValueError) as error:
         raise ApplicationError(str(error), type="InvalidTask", non_retryable=True) from None
     if known.task_id != workflow.info().workflow_id:

@@ -25,6 +25,7 @@ with workflow.unsafe.imports_passed_through():
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from datetime import datetime
 
     from ascertain.contracts.directive import Directive, Unrecorded
     from ascertain.contracts.effect import Effect, Receipt
@@ -48,8 +49,8 @@ class Pursuit:
 
     It decides nothing: every turn is an activity's directive. ``halt`` is asked where the effect
     provably does not exist, so that a cancelled task can stop there; ``withdraw``, whether it is closed then
-    for whoever might come later. ``before_turn`` is let finish before the effect is touched. Where a person
-    replaced the input, ``effect`` is the one with the new.
+    for whoever might come later. ``before_turn`` is let finish before the effect is touched. From the
+    ``deadline`` on it is not begun. Where a person replaced the input, ``effect`` is the one with the new.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Pursuit:
         halt: Callable[[], bool],
         before_turn: Callable[[], Awaitable[None]],
         withdraw: Callable[[], bool],
+        deadline: datetime | None = None,
     ) -> None:
         self.effect = effect
         self.route: directive.RunQueued | None = None
@@ -68,6 +70,7 @@ class Pursuit:
         self._halt = halt
         self._before_turn = before_turn
         self._withdraw = withdraw
+        self._deadline = deadline
         self._failures: dict[str, int] = {}
         self._turned_away = 0
         self._asked = False
@@ -175,7 +178,12 @@ class Pursuit:
 
     async def _perform(self) -> Directive:
         self._asked = False
-        work = Work(effect=self.effect, first=not self._tried, turned_away=self._turned_away)
+        work = Work(
+            effect=self.effect,
+            first=not self._tried,
+            turned_away=self._turned_away,
+            deadline=self._deadline,
+        )
         following = await self._turn(names.PERFORM, work)
         self._tried = not isinstance(following, directive.RunQueued)
         return following

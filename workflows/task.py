@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from temporalio import workflow
@@ -36,12 +37,16 @@ from workflows.effect import Pursuit
 from workflows.view import View
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from ascertain.contracts.directive import Directive
 
 NOTHING = RawValue(Payload())
 
 # Repeats come within minutes; what is kept travels from history to history.
 ANSWERS_KEPT = 20
+# A timer of centuries is more than the server can count.
+LONGEST_SLEEP = timedelta(days=365)
 
 OUTCOME = {
     State.REFUSED: TaskOutcome.REFUSED,
@@ -70,6 +75,7 @@ class TaskWorkflow:
         self._taking_back: list[str] = []
         self._proceeds = False
         self._ended = False
+        self._expiring: asyncio.Task[None] | None = None
         self._deciding = asyncio.Lock()
         self._answered: dict[str, CommandAnswer] = {}
         self._begun_at = workflow.info().workflow_start_time
@@ -88,6 +94,8 @@ class TaskWorkflow:
         """
         self._task, progress = admitted(content)
         self._go_on_from(progress)
+        if self._task.deadline is not None:
+            self._expiring = asyncio.create_task(self._expire(self._task.deadline))
         outcome = await self._uninterrupted(self._task)
         if outcome is TaskOutcome.CANCELLED:
             self._raise_if_stopped()
@@ -117,6 +125,13 @@ class TaskWorkflow:
             return
         message = "every effect that was begun is ascertained; submit the task again to go on"
         raise ApplicationError(message, type="Ascertained", non_retryable=True)
+
+    async def _expire(self, deadline: datetime) -> None:
+        """From its deadline on a task begins nothing; what is under way is let finish, and ascertained."""
+        while (left := deadline - workflow.now()) > timedelta(0):
+            await workflow.sleep(min(left, LONGEST_SLEEP))
+        self._cancelling = True
+        self._wake()
 
     async def _uninterrupted(self, task: Task) -> TaskOutcome:
         """A cancellation is noted, never thrown into the middle of an effect."""
@@ -205,6 +220,7 @@ class TaskWorkflow:
             halt=lambda: self._halts(undo=undo),
             withdraw=lambda: self._gives_up and not undo,
             before_turn=_nothing if undo else self._take_back,
+            deadline=None if undo or self._task is None else self._task.deadline,
         )
         pursuit.route, self._route = self._route, None
         self._view.begin(effect)
@@ -307,6 +323,7 @@ class TaskWorkflow:
             partition=task.partition if task else "",
             state=self._view.state,
             cancelling=self._cancelling,
+            deadline=task.deadline if task else None,
             outcome=self._ending,
             steps=tuple(self._steps),
             undone=tuple(self._undone),

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, cast
+from urllib.parse import urlsplit
 
 import obstore
 from obstore import exceptions as said
@@ -27,6 +28,7 @@ from obstore.store import LocalStore, from_url
 from pydantic import Field, StringConstraints
 
 from ascertain.adapters import saying
+from ascertain.adapters.reach import REACH
 from ascertain.contracts.effect import Receipt
 from ascertain.contracts.value import StrictValue
 from ascertain.errors import InvalidSettings, LookupDown, MissingSecret
@@ -42,6 +44,13 @@ if TYPE_CHECKING:
     from ascertain.contracts.value import JsonObject
     from ascertain.ports import Secrets
 
+# By what obstore calls it; the first that is there counts.
+_ENDPOINTS: Final = tuple(
+    f"{brand}{name}"
+    for name in ("endpoint_url_s3", "endpoint", "endpoint_url")
+    for brand in ("aws_", "azure_storage_", "azure_", "")
+)
+_GOOGLE: Final = "https://storage.googleapis.com"
 # Where an object says whose it is; folders cannot keep it.
 EFFECT_ID: Final = "ascertain-effect-id"
 
@@ -104,6 +113,8 @@ class Bucket:
         self._form = form
         self._secrets = reveals
         self._store: ObjectStore | None = None
+        self._reach = REACH.get()
+        self._host, self._port = _place(kind, form) if self._reach else ("", 0)
         try:
             _open(form, {name: _masked(value) for name, value in form.config.items()})
         except BaseException as error:
@@ -133,6 +144,10 @@ class Bucket:
             sha256: Of the content, for the receipt.
             permitted: Awaited as the last line before the irreversible step; what it raises passes.
         """
+        try:
+            await self._check_reach()
+        except OSError as error:
+            return saying.unsent("not_reached", f"{self._form.url}: {error.strerror or error}")
         try:
             store = self._opened()
             if isinstance(store, LocalStore) and isinstance(content, Path):
@@ -199,6 +214,7 @@ class Bucket:
         self, key: str, wanted: Callable[[int], bool]
     ) -> tuple[GetResult, bytes | None] | None:
         try:
+            await self._check_reach()
             got = await obstore.get_async(self._opened(), key)
             return got, bytes(await got.bytes_async()) if wanted(got.meta["size"]) else None
         except FileNotFoundError as error:
@@ -210,6 +226,15 @@ class Bucket:
         except (said.BaseError, OSError, ValueError) as error:
             word = type(error).__name__
             raise LookupDown(f"{self._form.url} cannot be read ({word})") from error
+
+    async def _check_reach(self) -> None:
+        """Look at where the store's host leads to; its library then resolves it once more by itself.
+
+        Raises:
+            OSError: It leads where the deployment's list does not allow; nothing has left.
+        """
+        if self._reach is not None and self._host:
+            await self._reach.resolve(self._host, self._port)
 
     def _opened(self) -> ObjectStore:
         if self._store is None:
@@ -255,6 +280,27 @@ def _open(form: BucketForm, config: dict[str, str]) -> ObjectStore:
         retry_config={"max_retries": 0},
     )
     return store
+
+
+def _place(kind: str, form: BucketForm) -> tuple[str, int]:
+    """Host and port of the store; no host for a folder.
+
+    Raises:
+        InvalidSettings: It is not said, so that it could not be held against the deployment's list.
+    """
+    if form.url.startswith("file:"):
+        return "", 0
+    config = {name.lower(): value for name, value in form.config.items()}
+    named = next((config[name] for name in _ENDPOINTS if name in config), None)
+    if named is None and form.url.startswith("gs:"):
+        named = _GOOGLE
+    found = urlsplit(named or "")
+    if not found.hostname:
+        raise InvalidSettings(
+            f'kinds."{kind}".options: name the store\'s endpoint in config, such as '
+            '"https://s3.eu-central-1.amazonaws.com", because [outside] lists the hosts that may be called'
+        )
+    return found.hostname, found.port or (80 if found.scheme == "http" else 443)
 
 
 def _masked(value: str) -> str:

@@ -1,11 +1,15 @@
-"""Which hosts the HTTP adapters may call: the deployment's list, held against the name and the address.
+"""Which hosts the adapters may call: the deployment's list, held against the name and the address.
 
 The name is checked before anything is resolved and the address at the connect, after the resolver has
 spoken, so that a name on the list cannot be pointed at what stands inside.
+
+Source:
+    RFC 6052, 3056 and 4291: forms of IPv6 addresses that lead to an IPv4 address.
 """
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import ipaddress
 import socket
@@ -16,7 +20,11 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    Address = ipaddress.IPv4Address | ipaddress.IPv6Address
     Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+# Prefixes whose last 32 bits are an IPv4 address: mapped, compatible, translated.
+_CARRIERS: Final = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "::/96", "64:ff9b::/96")))
 
 
 class Reach:
@@ -48,10 +56,11 @@ class Reach:
     def admits_address(self, address: str) -> bool:
         """Whether a connection to this address may be opened."""
         found = ipaddress.ip_address(address.partition("%")[0])
-        mapped = getattr(found, "ipv4_mapped", None)
-        return (mapped or found).is_global or self._lists(str(mapped or found))
+        meant = _carried(found) or found
+        public = found.is_global and meant.is_global
+        return public or any(self._lists(str(one)) for one in {found, meant})
 
-    def socket(self, address: tuple[Any, ...]) -> socket.socket:
+    def opened(self, address: tuple[Any, ...]) -> socket.socket:
         """The socket of a connection that is about to be opened: ``socket_factory`` of aiohttp.
 
         Raises:
@@ -64,9 +73,55 @@ class Reach:
             )
         return socket.socket(family, kind, protocol)
 
+    async def resolve(self, host: str, port: int) -> list[tuple[Any, ...]]:
+        """Where a host's connections may go, as ``getaddrinfo`` gives it.
+
+        Raises:
+            OSError: The host is not on the list, cannot be resolved, or has an address that is not admitted.
+        """
+        if not self.admits_host(host):
+            raise OSError(errno.EACCES, f"{host} is not on the deployment's list of hosts")
+        loop = asyncio.get_running_loop()
+        found: list[tuple[Any, ...]] = []
+        found += await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+        for place in found:
+            self.opened(place).close()
+        return found
+
+    async def connect(self, host: str, port: int) -> socket.socket:
+        """A connection to a host, by an address that was looked at; for libraries that take one.
+
+        Raises:
+            OSError: As ``resolve``, or none of its addresses takes the connection.
+        """
+        fault = OSError(errno.EADDRNOTAVAIL, f"{host} has no address")
+        for place in await self.resolve(host, port):
+            opened = self.opened(place)
+            opened.setblocking(False)
+            try:
+                await asyncio.get_running_loop().sock_connect(opened, place[4])
+            except OSError as error:
+                opened.close()
+                fault = error
+            except BaseException:
+                opened.close()
+                raise
+            else:
+                return opened
+        raise fault
+
     def _lists(self, address: str) -> bool:
         found = ipaddress.ip_address(address)
         return any(found in network for network in self._networks)
+
+
+def _carried(address: Address) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that an IPv6 address leads to, if it is of such a form."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return None
+    if any(address in network for network in _CARRIERS):
+        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.sixtofour
 
 
 # Set by the composition before adapters are made; None: whatever the adapters' options name.

@@ -29,6 +29,7 @@ from pydantic import Field, StringConstraints, model_validator
 from ascertain.adapters import saying
 from ascertain.adapters.declaration import read
 from ascertain.adapters.mail import Address, FrozenMail, Line, message_id, write
+from ascertain.adapters.reach import REACH
 from ascertain.contracts.effect import Receipt
 from ascertain.contracts.finding import Unknowable
 from ascertain.contracts.semantics import Semantics
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
+    from ascertain.adapters.reach import Reach
     from ascertain.contracts.effect import Effect
     from ascertain.contracts.finding import Finding
     from ascertain.contracts.outcome import Outcome
@@ -55,6 +57,7 @@ _OURS_TO_MEND: Final = frozenset({530, 534, 535, 538})
 _FRESH_S: Final = 1.0
 _AT_A_TIME: Final = 16 * 1024
 _AROUND: Final = timedelta(milliseconds=500)
+_USUAL_PORT: Final = {"tls": 465, "starttls": 587, "none": 25}
 
 Secret = Annotated[str, StringConstraints(pattern=r"^secret:[A-Za-z0-9_]+$")]
 
@@ -104,6 +107,7 @@ class SmtpAdapter:
     def __init__(self, options: SmtpOptions, secrets: Secrets) -> None:
         self._options = options
         self._secrets = secrets
+        self._reach = REACH.get()
 
     @property
     def semantics(self) -> Semantics:
@@ -132,7 +136,7 @@ class SmtpAdapter:
         """
         mail = FrozenMail.model_validate_json(call.frozen)
         try:
-            delivery = _Delivery(self._client(), mail, permit)
+            delivery = _Delivery(self._client(), mail, permit, self._reach)
         except (MissingSecret, OSError) as error:
             return saying.unsent(getattr(error, "code", "not_sent"), str(error))
         try:
@@ -163,7 +167,7 @@ class SmtpAdapter:
             trusted.load_verify_locations(cafile=options.ca_file)
         return aiosmtplib.SMTP(
             hostname=options.host,
-            port=options.port,
+            port=options.port or _USUAL_PORT[options.encryption],
             username=options.username,
             password=password,
             timeout=options.timeout.total_seconds(),
@@ -193,8 +197,11 @@ class _Delivery:
         ended: Whether the end of the message may have left; before it there is no mail.
     """
 
-    def __init__(self, client: aiosmtplib.SMTP, mail: FrozenMail, permit: Permit) -> None:
+    def __init__(
+        self, client: aiosmtplib.SMTP, mail: FrozenMail, permit: Permit, reach: Reach | None
+    ) -> None:
         self._client = client
+        self._reach = reach
         self._mail = mail
         self._permit = permit
         self.ended = False
@@ -203,7 +210,7 @@ class _Delivery:
         """Go through all phases and return the reply to the end of the message."""
         client, loop = self._client, asyncio.get_running_loop()
         began = loop.time()
-        await client.connect()
+        await self._connect()
         await client.mail(self._mail.sender)
         for recipient in self._mail.recipients:
             await client.rcpt(recipient)
@@ -232,6 +239,17 @@ class _Delivery:
         reply = await protocol.read_response()
         protocol.write(b"QUIT\r\n")
         return reply
+
+    async def _connect(self) -> None:
+        client, reach = self._client, self._reach
+        if reach is None:
+            await client.connect()
+            return
+        try:
+            opened = await reach.connect(client.hostname or "", client.port or 0)
+        except OSError as error:
+            raise aiosmtplib.SMTPConnectError(str(error)) from error
+        await client.connect(port=None, sock=opened)
 
     def close(self) -> None:
         """Close the connection; what was not ended is no mail."""
@@ -279,8 +297,13 @@ def _word(fault: Exception) -> str:
     if isinstance(fault, aiosmtplib.SMTPConnectTimeoutError):
         return "connect_timeout"
     if isinstance(fault, aiosmtplib.SMTPConnectError):
-        refused = isinstance(fault.__cause__, ConnectionRefusedError)
-        return "connection_refused" if refused else "connect_failed"
+        match fault.__cause__:
+            case ConnectionRefusedError():
+                return "connection_refused"
+            case PermissionError():
+                return "not_listed"
+            case _:
+                return "connect_failed"
     if isinstance(fault, ssl.SSLError):
         return "tls_failed"
     return "silence" if isinstance(fault, TimeoutError) else "connection_lost"

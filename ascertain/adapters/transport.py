@@ -25,7 +25,6 @@ import httpx
 from typing_extensions import override
 from yarl import URL
 
-from ascertain.adapters.reach import REACH
 from ascertain.adapters.sending import Sending
 
 if TYPE_CHECKING:
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
     from aiohttp.client_middlewares import ClientHandlerType
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.connector import Connection
+
+    from ascertain.adapters.reach import Reach
 
 # Where a caller's Sending travels in ``httpx.Request.extensions``.
 SENDING = "ascertain.sending"
@@ -160,18 +161,25 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         connections: Most connections at a time, idle ones included.
         connect: Budget for a free place in the pool, the name, the connection and TLS together.
         keep_alive: How long an idle connection is kept.
+        reach: Which hosts may be called; None: any.
     """
 
     def __init__(
-        self, verify: ssl.SSLContext, *, connections: int, connect: timedelta, keep_alive: timedelta
+        self,
+        verify: ssl.SSLContext,
+        *,
+        connections: int,
+        connect: timedelta,
+        keep_alive: timedelta,
+        reach: Reach | None = None,
     ) -> None:
-        self._reach = REACH.get()
+        self._reach = reach
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 ssl=verify,
                 limit=connections,
                 keepalive_timeout=keep_alive.total_seconds(),
-                socket_factory=None if self._reach is None else self._reach.socket,
+                socket_factory=None if self._reach is None else self._reach.opened,
             ),
             timeout=aiohttp.ClientTimeout(total=None, connect=connect.total_seconds()),
             request_class=_GatedRequest,

@@ -20,6 +20,7 @@ import pydantic_core
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from ascertain.adapters import fault as faults
+from ascertain.adapters.reach import REACH
 from ascertain.adapters.sending import Phase, Sending
 from ascertain.adapters.transport import SENDING, AiohttpTransport
 
@@ -109,6 +110,7 @@ class Wire:
 
     def __init__(self, settings: WireSettings | None = None) -> None:
         self._settings = settings or WireSettings()
+        self._reach = REACH.get()
         self._transport: AiohttpTransport | None = None
 
     async def exchange(
@@ -180,6 +182,7 @@ class Wire:
             connections=settings.connections,
             connect=settings.connect,
             keep_alive=settings.keep_alive,
+            reach=self._reach,
         )
 
 

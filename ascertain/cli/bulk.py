@@ -162,4 +162,6 @@ def _print(name: str, progress: StreamProgress, *, as_json: bool) -> None:
         first = progress.handed_over[0]
         output.line(f"Look at the first that was handed over: `ascertain explain {first}`.")
     for task_id in progress.conflicting:
-        output.line(f"Conflict: {task_id} was used before for other content.")
+        output.line(
+            f"Not begun: {task_id}; its id was used before for other content, or its deadline had passed."
+        )

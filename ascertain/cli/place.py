@@ -16,6 +16,7 @@ from ascertain import settings as deployment, telemetry
 from ascertain.cli import output, stack as stacks
 from ascertain.client import Client
 from ascertain.connection import DEFAULT_ADDRESS, connection
+from ascertain.errors import TemporalDown
 from ascertain.ledger.delivery import DeliveryBook
 from ascertain.ledger.postgres import PostgresLedger, open_ledger
 from ascertain.settings import Settings
@@ -28,11 +29,13 @@ class Place:
     Attributes:
         stack: The development stack that it is, if it is one.
         assumed: Nothing names a Temporal server, so the usual address is tried.
+        stopped: Where the development stack is kept that was named, and does not run.
     """
 
     settings: Settings
     stack: stacks.Stack | None = None
     assumed: bool = False
+    stopped: Path | None = None
 
     @property
     def has_ledger(self) -> bool:
@@ -51,9 +54,14 @@ class Place:
             kinds: Tasks of other kinds are refused; None: any is let through.
 
         Raises:
-            TemporalDown: No server answers.
+            TemporalDown: No server answers, or the development stack that was named does not run.
             InvalidSettings: The address cannot be read.
         """
+        if self.stopped is not None:
+            raise TemporalDown(
+                f"{stacks.DATA_VARIABLE} names the development stack in {self.stopped}, which does not run: "
+                f"start it with `ascertain dev`, or unset the variable, or set {stacks.ADDRESS_VARIABLE}"
+            )
         _quiet()
         telemetry.install("ascertain-cli")
         client = await Client.connect(
@@ -102,7 +110,8 @@ def find(config: Path | None = None) -> Place:
     ledger = bool(settings.named_ledger)
     stack = None if server or ledger else stacks.running()
     if stack is None:
-        return Place(settings, assumed=not server)
+        named = stacks.named() if not (server or ledger) else None
+        return Place(settings, assumed=not server, stopped=named)
     for name, value in stack.environment.items():
         os.environ.setdefault(name, value)
     if chosen is None:

@@ -60,15 +60,21 @@ def data_directory() -> Path:
     ``$ASCERTAIN_DATA``, ``$XDG_STATE_HOME/ascertain`` or ``~/.local/state/ascertain``. For root
     ``/var/lib/ascertain``: PostgreSQL then runs as a user who could not pass through root's home.
     """
-    given = os.environ.get(DATA_VARIABLE)
-    if given:
-        return Path(given).absolute()
+    given = named()
+    if given is not None:
+        return given
     state = os.environ.get("XDG_STATE_HOME")
     if state:
         return Path(state) / "ascertain"
     if os.geteuid() == 0:
         return Path("/var/lib/ascertain")
     return Path.home() / ".local" / "state" / "ascertain"
+
+
+def named() -> Path | None:
+    """Where the development stack is kept that ``$ASCERTAIN_DATA`` names; None if it names none."""
+    given = os.environ.get(DATA_VARIABLE)
+    return Path(given).absolute() if given else None
 
 
 def is_ours(directory: Path) -> bool:

@@ -180,8 +180,7 @@ def _task(known: Known) -> Iterable[str]:
             yield f"Its workflow ended at {wording.moment(run.closed_at)} ({run.state})."
     if status is None:
         return
-    if status.cancelling:
-        yield "It was told to cancel: no new step starts, and what is open is ascertained first."
+    yield from _bounds(status)
     if status.open is not None:
         yield from _open_effect(status.open, known.at)
     for pending in status.pending_commands:
@@ -192,6 +191,13 @@ def _task(known: Known) -> Iterable[str]:
             f"A command was not applied at {wording.clock(refused.at)}", refused.detail
         )
         yield said
+
+
+def _bounds(status: TaskStatus) -> Iterable[str]:
+    if status.deadline is not None:
+        yield f"Its deadline is {wording.moment(status.deadline)}; from then on it begins nothing."
+    if status.cancelling:
+        yield "No new step starts, and what is open is ascertained first: it is cancelled or late."
 
 
 def _open_effect(opened: OpenEffect, now: datetime) -> Iterable[str]:

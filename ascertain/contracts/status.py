@@ -41,6 +41,7 @@ class TaskStatus(Value):
 
     Attributes:
         state: The state of the open effect, ``RUNNING`` on the happy path, or the outcome.
+        deadline: From then on it begins nothing.
         undoable: Settled steps that a person may have taken back: they declare an undo and still have it.
         open: The effect that it is at; None before the first step and after the last.
         refused_commands: Commands sent as signals that were not applied, with the reason.
@@ -52,6 +53,7 @@ class TaskStatus(Value):
     partition: str
     state: str
     cancelling: bool = False
+    deadline: datetime | None = None
     outcome: TaskOutcome | None = None
     steps: tuple[StepResult, ...] = ()
     undone: tuple[StepResult, ...] = ()

@@ -29,7 +29,8 @@ class Tally(Value):
         settled: Their effects exist.
         refused: The outside said no for good.
         handed_over: Are workflows of their own now, under their own task_id, beginning with a lookup.
-        conflicting: Their ids were used before for other content; nothing was done for them.
+        conflicting: Their ids were used before for other content, or their deadlines passed before their
+            turn; nothing was done for them.
     """
 
     tasks: int = 0

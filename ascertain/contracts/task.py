@@ -13,6 +13,7 @@ from ascertain.contracts.value import (
     JsonObject,
     KindName,
     MessageId,
+    Moment,
     Partition,
     StepName,
     StrictValue,
@@ -52,6 +53,8 @@ class Task(StrictValue):
         steps: 1 to 50, in order, with distinct names.
         message_id: The id of the message that asked for it, for counting deliveries.
         undo_on_cancel: Whether a cancelled task takes back the steps that had been settled.
+        deadline: From then on no further effect is begun, and the task ends as one that was cancelled.
+            What is under way by then is let finish, and ascertained however long that takes.
     """
 
     task_id: TaskId
@@ -60,6 +63,7 @@ class Task(StrictValue):
     steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=MAX_STEPS)]
     message_id: MessageId | None = None
     undo_on_cancel: StrictBool = False
+    deadline: Moment | None = None
 
     @model_validator(mode="after")
     def _distinct_step_names(self) -> Task:

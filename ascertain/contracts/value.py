@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Final
 
 import pydantic_core
-from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    JsonValue,
+    StringConstraints,
+)
 
 # JSON objects stay plain dictionaries: they are data of somebody else.
 JsonObject = dict[str, JsonValue]
@@ -18,6 +28,27 @@ KindName = Annotated[
 ]
 StepName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
 EffectId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+
+
+_DATE_AND_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}")
+
+
+def _not_a_number(given: object) -> object:
+    # A validator would take any number, or its digits, for seconds or milliseconds since 1970.
+    if isinstance(given, datetime) or (isinstance(given, str) and _DATE_AND_TIME.match(given)):
+        return given
+    raise ValueError("must be a time such as 2027-01-31T18:00:00Z")
+
+
+def _in_utc(at: datetime) -> datetime:
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("must be a time of the years 1 to 9999") from None
+
+
+# A point in time; two spellings of one are the same.
+Moment = Annotated[AwareDatetime, BeforeValidator(_not_a_number), AfterValidator(_in_utc)]
 
 
 def _written(text: str) -> str:

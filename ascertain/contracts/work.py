@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from ascertain.contracts.command import Command
 from ascertain.contracts.directive import Directive, Unrecorded
 from ascertain.contracts.effect import Effect
@@ -18,6 +20,7 @@ class Work(Value):
         turned_away: How often in a row nobody was found who knows the kind.
         dead_queue: A task queue from which nobody took this question. Answered from the ledger alone,
             unless the kind lives elsewhere now.
+        deadline: From then on it is not begun.
     """
 
     effect: Effect
@@ -26,6 +29,7 @@ class Work(Value):
     first: bool = False
     turned_away: int = 0
     dead_queue: str | None = None
+    deadline: datetime | None = None
 
 
 class Answer(Value):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
+import ssl
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -13,7 +15,7 @@ from ascertain.errors import InvalidSettings, LedgerDown, Unavailable
 from ascertain.ledger.statement import statement
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Generator, Sequence
 
     from asyncpg.pool import PoolConnectionProxy
 
@@ -39,6 +41,7 @@ _MISFITS: Final = (
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
 )
+_FILES: Final = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _SETTINGS: Final = {
     "application_name": "ascertain",
     # Days in an interval are days of this zone: nowhere may one have 23 hours.
@@ -73,17 +76,53 @@ async def connect(
 
     Raises:
         LedgerDown: Nobody answers there.
-        InvalidSettings: The address, the account or the database's name is wrong.
+        InvalidSettings: The address, the account, the database's name or a certificate is wrong.
+    """
+    with _opening(url, down):
+        return await asyncpg.connect(url, timeout=timeout_s, server_settings=_SETTINGS)
+
+
+@contextmanager
+def _opening(url: str, down: type[Unavailable]) -> Generator[None]:
+    """What can be wrong when a first connection is opened, as our own errors.
+
+    Raises:
+        LedgerDown: (or what it is called) Nobody answers there.
+        InvalidSettings: The address, the account, the database's name or a certificate is wrong.
     """
     where = place(url)
+    _check_files(url)
     try:
-        return await asyncpg.connect(url, timeout=timeout_s, server_settings=_SETTINGS)
+        yield
     except _MISFITS as error:
         raise InvalidSettings(f"the {down.part} at {where} does not let us in: {error}") from error
-    except (asyncpg.ClientConfigurationError, ValueError):
+    except ssl.SSLCertVerificationError as error:
+        raise InvalidSettings(
+            f"the {down.part} at {where} shows a certificate that is not trusted: {error.verify_message}; "
+            "sslrootcert in its address names whose are"
+        ) from error
+    except asyncpg.ClientConfigurationError as error:
+        if "root certificate" not in str(error):
+            raise _unreadable() from None
+        raise InvalidSettings(
+            f"the {down.part} at {where} is to be verified: sslrootcert in its address must name the file "
+            "of the certificates that are trusted"
+        ) from None
+    except ssl.SSLError as error:  # some of them are ValueErrors too
+        raise no_answer(where, error, down) from error
+    except ValueError:
         raise _unreadable() from None
     except FAULTS as error:
         raise no_answer(where, error, down) from error
+
+
+def _check_files(url: str) -> None:
+    """The client's library says of a file that is missing neither which one it is nor what it is for."""
+    for name, (*_, file) in parse_qs(urlsplit(url).query).items():
+        if name in _FILES and not Path(file).is_file():
+            raise InvalidSettings(
+                f"the database's address names {file} as {name}, and there is no such file"
+            )
 
 
 class _UndoneError(Exception):
@@ -148,10 +187,9 @@ class Session:
 
         Raises:
             LedgerDown: Nobody answers there.
-            InvalidSettings: The address, the account or the database's name is wrong.
+            InvalidSettings: The address, the account, the database's name or a certificate is wrong.
         """
-        where = place(url)
-        try:
+        with _opening(url, down):
             pool = await asyncpg.create_pool(
                 url,
                 min_size=1,
@@ -166,15 +204,7 @@ class Session:
                 init=_commit_durably,
                 reset=_leave_as_is,
             )
-        except _MISFITS as error:
-            raise InvalidSettings(
-                f"the {down.part} at {where} does not let us in: {error}"
-            ) from error
-        except (asyncpg.ClientConfigurationError, ValueError):
-            raise _unreadable() from None
-        except FAULTS as error:
-            raise no_answer(where, error, down) from error
-        return cls(pool, where, timeout_s, down)
+        return cls(pool, place(url), timeout_s, down)
 
     async def fetch(self, text: str, *values: Any) -> Sequence[asyncpg.Record]:  # noqa: ANN401  # asyncpg's
         """Run one statement in a transaction of its own.

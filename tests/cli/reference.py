@@ -25,7 +25,8 @@ stands in [exit codes](exit-codes.md). `--debug`, anywhere, shows where an error
 Where everything is, is found in this order: the command line; `ASCERTAIN_CONFIG`, `ASCERTAIN_LEDGER_URL` and
 the variables or the profile file of Temporal's own clients (`TEMPORAL_ADDRESS` ...); the deployment file.
 Only if nothing names a server or a ledger, the development stack is used that runs on `ASCERTAIN_DATA` or,
-without that, in this user's usual folder.
+without that, in this user's usual folder. If `ASCERTAIN_DATA` names one that does not run, that is an error;
+otherwise a server at `localhost:7233` is tried, and said so.
 """
 
 CODES = """# Exit codes

@@ -10,7 +10,7 @@ import pytest
 
 from ascertain import client as client_module
 from ascertain.cli import place, stack as stacks
-from ascertain.errors import InvalidSettings
+from ascertain.errors import InvalidSettings, TemporalDown
 from ascertain.settings import FILE_VARIABLE, LEDGER_VARIABLE
 
 NAMES = (FILE_VARIABLE, LEDGER_VARIABLE, "TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE")
@@ -25,7 +25,7 @@ def alone(tmp_path, monkeypatch):
         monkeypatch.setenv(name, "")  # remembered, so that it is put back however it ends
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("ASCERTAIN_DATA", str(tmp_path / "d"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # where the usual stack would be
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -33,7 +33,7 @@ def alone(tmp_path, monkeypatch):
 @pytest.fixture
 def stack(alone):
     """A development stack that runs."""
-    data = alone / "d"
+    data = alone / "ascertain"
     data.mkdir()
     held = stacks.lock(data)
     assert held is not None
@@ -104,6 +104,18 @@ def test_a_server_that_nobody_named_is_named(alone, temporal):
     said = f"Nothing names a Temporal server, so the one at {temporal.address} is used.\n"
     assert list_tasks().startswith(said)
     assert "Nothing names" not in list_tasks(TEMPORAL_ADDRESS=temporal.address)
+
+
+@pytest.mark.usefixtures("alone")
+async def test_where_a_stack_is_named_that_does_not_run_nobody_elses_server_is_used(monkeypatch):
+    monkeypatch.setenv("ASCERTAIN_DATA", "mine")
+    with pytest.raises(
+        TemporalDown, match=r"names the development stack in .*mine, which does not run"
+    ):
+        await place.find().client()
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(TemporalDown, match=r"no Temporal server answers at 127\.0\.0\.1:1"):
+        await place.find().client()
 
 
 @pytest.mark.usefixtures("alone")

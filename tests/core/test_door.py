@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import hashlib
 import math
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ascertain.door import MAX_INPUT_BYTES, admit, task_fingerprint
+from ascertain import keys
+from ascertain.door import MAX_INPUT_BYTES, admit, in_time, task_fingerprint
 from ascertain.errors import InvalidTask, UnknownKind
 
 
@@ -49,7 +52,15 @@ def deep(levels):
         (task(steps=[step(input=deep(40))]), "deeper"),
         (task(steps=[step(undo={"kind": "toy.fact", "input": {"n": math.nan}})]), "undo input"),
         (task(message_id="a\nb"), "message_id"),
+        (task(deadline="2027-01-31T18:00:00"), "deadline"),
+        (task(deadline="tomorrow"), "deadline"),
+        (task(deadline=1_800_000_000), "deadline"),
+        (task(deadline="1800000000"), "deadline"),
+        (task(deadline="9999-12-31T23:59:59-05:00"), "deadline"),
         ({}, "task_id"),
+        ([], "must be a JSON object"),
+        (b"{}", "must be a JSON object"),
+        (None, "must be a JSON object"),
     ],
 )
 def test_a_broken_task_is_refused_in_one_sentence_that_names_the_place(broken, word):
@@ -88,3 +99,34 @@ def test_another_message_asking_for_the_same_task_does_not_change_it():
 def test_another_input_is_another_task():
     other = task(steps=[step(input={"amount": 2})])
     assert task_fingerprint(admit(task())) != task_fingerprint(admit(other))
+
+
+def test_a_task_without_a_deadline_has_the_fingerprint_that_it_had_before_there_were_any():
+    step = {"name": "charge", "kind": "toy.fact", "input": {"amount": 1}, "undo": None}
+    content = {
+        "task_id": "pay-1",
+        "kind": "payment",
+        "partition": "default",
+        "steps": [step],
+        "undo_on_cancel": False,
+    }
+    assert task_fingerprint(admit(task())) == hashlib.sha256(keys.canonical(content)).hexdigest()
+
+
+def test_one_deadline_is_the_same_however_it_is_written_and_another_is_other_content():
+    one, same, other = (
+        task_fingerprint(admit(task(deadline=text)))
+        for text in ("2027-01-31T18:00:00Z", "2027-01-31T19:00:00.000+01:00", "2027-01-31T18:00Z")
+    )
+    assert one == same == other
+    assert task_fingerprint(admit(task(deadline="2027-01-31T18:00:01Z"))) != one
+    assert task_fingerprint(admit(task())) != one
+
+
+def test_a_deadline_that_has_passed_is_refused():
+    at = datetime(2027, 1, 31, 18, tzinfo=UTC)
+    late = admit(task(deadline=at))
+    assert in_time(late, at - timedelta(seconds=1)) is late
+    with pytest.raises(InvalidTask, match=r"its deadline 2027-01-31T18:00:00.* has passed"):
+        in_time(late, at)
+    assert in_time(admit(task()), at)

@@ -31,6 +31,11 @@ def broken_tasks() -> st.SearchStrategy[dict[str, Any]]:
     return _SEEDS.map(lambda seed: _broken(Random(seed)))
 
 
+def broken_task(seed: int) -> dict[str, Any]:
+    """The broken task of this seed."""
+    return _broken(Random(seed))
+
+
 def json_objects() -> st.SearchStrategy[dict[str, Any]]:
     """Any JSON object."""
     return _SEEDS.map(lambda seed: _object(Random(seed), 3))

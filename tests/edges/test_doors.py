@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from typer.main import get_command
 
 from ascertain import door, keys, outbox
 from ascertain.cli import program
 from ascertain.client import Client
+from ascertain.contracts.semantics import Policy, Semantics
 from ascertain.contracts.task import MAX_STEPS
 from ascertain.door import admit
 from ascertain.errors import InputError
-from starter.consumer import task_of
-from tests.edges.tasks import broken_tasks, json_objects
+from ascertain.ledger.model import ModelLedger
+from ascertain.ports import EffectFilter, Kind
+from starter.consumer import Consumer
+from starter.importer import Importer
+from tests.edges.tasks import broken_task, broken_tasks, json_objects
+from tests.edges.test_consumer import Delivered
 
 EVERY = settings(
     max_examples=1000,
@@ -54,23 +63,29 @@ def test_the_door_itself(task):
         assert door.task_fingerprint(admit(again)) == door.task_fingerprint(admitted)
 
 
+class Recording(Client):
+    """A client whose every start is noted and succeeds."""
+
+    def __init__(self) -> None:
+        super().__init__(SimpleNamespace(namespace="default"))
+        self.started = []
+
+    async def start(self, task, *_, **__):
+        self.started.append(task)
+        return "run"
+
+
 @EVERY
 @given(broken_tasks(), st.text(max_size=30))
 async def test_the_client(task, message_id):
-    started = []
-
-    class Recording(Client):
-        async def start(self, task, *_, **__):
-            started.append(task)
-            raise StopAsyncIteration
-
+    client = Recording()
     try:
-        await Recording(None).submit(task, message_id=message_id)
+        await client.submit(task, message_id=message_id)
     except InputError as error:
         refused(error)
-        assert started == []
-    except StopAsyncIteration:
-        assert len(started) == 1
+        assert client.started == []
+    else:
+        assert len(client.started) == 1
 
 
 @EVERY
@@ -91,12 +106,83 @@ async def test_the_outbox(service, task):
 
 
 @EVERY
-@given(st.one_of(st.binary(max_size=200), broken_tasks().map(loose_json)))
-def test_a_message(body):
+@given(
+    st.one_of(st.binary(max_size=200), broken_tasks().map(loose_json)),
+    st.one_of(st.none(), st.text(max_size=30), st.just("m-1")),
+)
+async def test_a_message(body, message_id):
+    client, reasons = Recording(), []
+
+    async def refuse(_, reason):
+        reasons.append(reason)
+
+    message = Delivered(body, message_id)
+    await Consumer(client, refuse).handle(message)
+    assert message.said == ["ack"]
+    assert len(client.started) + len(reasons) == 1
+    for reason in reasons:
+        refused(InputError(reason))
+
+
+class Preparing:
+    """An adapter that can do nothing but prepare, and not everything."""
+
+    semantics = Semantics()
+
+    def prepare(self, effect):
+        if "a" in effect.input:
+            raise KeyError(effect.input["a"])
+        return b"prepared"
+
+
+@EVERY
+@given(
+    st.one_of(broken_tasks(), json_objects()),
+    st.sampled_from(["PROCESSING", "PROCESSING", "PENDING", "DONE", None, 1]),
+    st.one_of(st.none(), st.lists(st.sampled_from(["a0", "no step", ""]), max_size=3)),
+)
+async def test_a_row_to_import(task, state, begun):
+    steps = task.get("steps")
+    named = (
+        [step.get("kind") for step in steps if isinstance(step, dict)]
+        if isinstance(steps, list)
+        else []
+    )
+    kinds = {
+        name: Kind(name, Semantics(), Policy(), Preparing())
+        for name in named
+        if isinstance(name, str)
+    }
+    client, ledger = Recording(), ModelLedger(lambda: datetime.now(UTC))
     try:
-        admit(task_of(body))
+        row, _ = await Importer(client, ledger, kinds).take(
+            {"task": task, "state": state, "begun": begun}
+        )
     except InputError as error:
         refused(error)
+        assert client.started == []
+        assert await ledger.effects(EffectFilter()) == []
+    else:
+        assert len(client.started) == 1
+        assert (row.state == "PROCESSING") or await ledger.effects(EffectFilter()) == []
+
+
+def test_a_stream_of_lines(tmp_path, capfd, monkeypatch):
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+    monkeypatch.setenv("ASCERTAIN_CONFIG", str(_config(tmp_path)))
+    file = tmp_path / "tasks.jsonl"
+    file.write_bytes(b"\n".join(loose_json(broken_task(seed)) for seed in range(1000)))
+    # Nobody serves their kinds, so the server is never asked for.
+    assert program.run(["submit", str(file), "--bulk", "fuzzed"]) == 2
+    out, err = capfd.readouterr()
+    told = [line for line in err.splitlines() if re.match(r"line \d+: refused: \S", line)]
+    assert len(told) == 1000
+    assert "1000 lines are no tasks, so nothing was begun" in err
+    assert "Traceback" not in err
+    assert out == ""
+
+
+build = cache(lambda built=program.build: get_command(built()))
 
 
 @EVERY
@@ -111,6 +197,7 @@ def test_the_command_line(tmp_path_factory, capfd, monkeypatch, body):
     folder = tmp_path_factory.getbasetemp()
     monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
     monkeypatch.setenv("ASCERTAIN_CONFIG", str(_config(folder)))
+    monkeypatch.setattr(program, "build", build)  # made once, for it takes longer than all the rest
     file = folder / "task.json"
     file.write_bytes(body)
     # No deployment serves this kind, so nothing gets past the door. What looks like a stream, one task a

@@ -80,7 +80,9 @@ async def test_a_connection_without_a_transaction_is_refused(service):
     assert await service.entries() == []
 
 
-@pytest.mark.parametrize("broken", [{"steps": []}, {"task_id": "a b"}])
+@pytest.mark.parametrize(
+    "broken", [{"steps": []}, {"task_id": "a b"}, {"deadline": "2001-01-01T00:00:00Z"}]
+)
 async def test_the_door_is_at_the_put_and_leaves_the_transaction_usable(service, broken):
     async with service.connection.transaction():
         with pytest.raises(InvalidTask):
@@ -157,18 +159,25 @@ async def test_what_cannot_be_started_waits_with_its_reason_and_holds_nothing_up
     await service.put_raw("x", {"no": "task"})
     await service.put_raw("y", "no object")
     await service.put_raw("z", service.task("z", steps=[{"name": "n", "kind": "un.known"}]))
+    await service.put_raw("late", service.task("late", deadline="2001-01-01T00:00:00Z"))
     await service.put_raw("good", service.task("good"))
     serving = Client(service.client.temporal, task_queue=service.name, kinds={"note.create"})
     relay = Relay(queue, serving)
     await relay.drain()
-    assert (relay.tally.started, relay.tally.set_aside) == (1, 3)
+    assert (relay.tally.started, relay.tally.set_aside) == (1, 4)
     reasons = [entry.reason for entry in await queue.aside(10)]
-    for reason, words in zip(reasons, ("task_id", "no JSON object", "un.known"), strict=True):
+    expected = (
+        "task_id",
+        "no JSON object",
+        "un.known",
+        "deadline 2001-01-01T00:00:00+00:00 has passed",
+    )
+    for reason, words in zip(reasons, expected, strict=True):
         assert words in reason
-    assert len(await queue.try_again(None)) == 3
+    assert len(await queue.try_again(None)) == 4
     after = Relay(queue, service.client)
     await after.drain()
-    assert (after.tally.started, after.tally.set_aside) == (1, 2)
+    assert (after.tally.started, after.tally.set_aside) == (1, 3)
 
 
 async def test_an_entry_that_ends_every_relay_is_taken_alone_and_then_set_aside(service, queue):

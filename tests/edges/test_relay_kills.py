@@ -15,6 +15,10 @@ from tests.edges.struck_relay import POINTS
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
+# All of it: ASCERTAIN_ROWS=10000 ./run test -s tests/edges/test_relay_kills.py -k again_and_again
+ROWS = int(os.environ.get("ASCERTAIN_ROWS", "200"))
+KILLS = 10 if ROWS > 1000 else 4
+PATIENCE_S = 60 + ROWS / 8
 
 
 @pytest.fixture
@@ -90,24 +94,28 @@ async def _named(service, many):
     return await service.started() == {str(n) for n in range(many)}
 
 
+@pytest.mark.timeout(120 + ROWS // 4)
 async def test_two_relays_that_are_killed_again_and_again_start_every_task_once(
     service, queue, relays
 ):
-    many, kills = 200, 4
-    await put(service, many)
-    two = [await relays(batch=10) for _ in range(2)]
-    for number in range(kills):
-        started = await queue.count_started()
+    await put(service, ROWS)
+    two = [await relays() for _ in range(2)]
+    for number in range(KILLS):
+        enough = ROWS * (number + 1) // (2 * KILLS)
 
-        async def further(before=started):
-            return await queue.count_started() > before
+        async def further(enough=enough):
+            return await queue.count_started() >= enough
 
-        await wait_until(further, what="a relay that gets on")
+        await wait_until(further, PATIENCE_S, what="relays that get on")
         two[number % 2].kill()
         await two[number % 2].wait()
-        two[number % 2] = await relays(batch=10)
-    await wait_until(lambda: all_started(service, queue, many), 60, what="every task")
+        two[number % 2] = await relays()
+    await wait_until(lambda: all_started(service, queue, ROWS), PATIENCE_S, what="every task")
     entries = await service.entries()
-    assert len({entry["run_id"] for entry in entries}) == many
-    assert max(entry["takes"] for entry in entries) > 1  # a kill did hit entries in hand
-    await wait_until(lambda: _named(service, many), what="the tasks in Temporal")
+    assert len({entry["run_id"] for entry in entries}) == ROWS
+    taken_again = sum(entry["takes"] > 1 for entry in entries)
+    assert taken_again > 0  # a kill did hit entries in hand
+    await wait_until(lambda: _named(service, ROWS), PATIENCE_S, what="the tasks in Temporal")
+    most = max(entry["takes"] for entry in entries)
+    told = f"{ROWS} rows, {KILLS} kills, {taken_again} taken again, at most {most} times"
+    sys.stdout.write(f"{told}; {len(await service.started())} tasks in Temporal\n")

@@ -1,22 +1,15 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
-from typing import Self
 
 import pytest
-from aiohttp import web
 from opentelemetry import trace
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceRequest,
-)
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.sdk.trace import TracerProvider
 
 from ascertain import telemetry
 from tests.cli.conftest import PROGRAM
+from tests.collector import Collector
 from tests.protocol.deployment import step
 
 
@@ -34,57 +27,6 @@ async def test_one_trace_runs_from_the_service_to_the_call_outside_and_stands_in
     (submit,) = deployment.outside.books.submits_of(effect)
     assert submit.headers["traceparent"].split("-")[1] == trace_id
     assert (await deployment.row(effect)).trace_id == trace_id
-
-
-class Collector:
-    """A receiver of OTLP over HTTP, as a collector has it."""
-
-    def __init__(self) -> None:
-        self.spans: list[tuple[str, Span]] = []
-        self.metrics: set[str] = set()
-        self.headers: list[str | None] = []
-
-    async def __aenter__(self) -> Self:
-        app = web.Application()
-        app.router.add_post("/v1/traces", self._take)
-        app.router.add_post("/v1/metrics", self._measure)
-        self._runner = web.AppRunner(app, access_log=None)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        return self
-
-    async def __aexit__(self, *_exception: object) -> None:
-        await self._runner.cleanup()
-
-    async def _measure(self, request: web.Request) -> web.Response:
-        for sent in ExportMetricsServiceRequest.FromString(await _body(request)).resource_metrics:
-            self.metrics |= {
-                metric.name for scope in sent.scope_metrics for metric in scope.metrics
-            }
-        return web.Response()
-
-    async def _take(self, request: web.Request) -> web.Response:
-        body = await _body(request)
-        self.headers.append(request.headers.get("x-team"))
-        for sent in ExportTraceServiceRequest.FromString(body).resource_spans:
-            names = {pair.key: pair.value.string_value for pair in sent.resource.attributes}
-            for scope in sent.scope_spans:
-                self.spans += [(names["service.name"], span) for span in scope.spans]
-        return web.Response()
-
-    def of(self, trace_id: str) -> dict[str, set[str]]:
-        """The names of a trace's spans, by the service that sent them."""
-        found: dict[str, set[str]] = {}
-        for service, span in self.spans:
-            if span.trace_id.hex() == trace_id:
-                found.setdefault(service, set()).add(span.name)
-        return found
-
-
-async def _body(request: web.Request) -> bytes:
-    body = await request.read()
-    return gzip.decompress(body) if request.headers.get("Content-Encoding") == "gzip" else body
 
 
 async def test_standard_variables_send_one_trace_from_the_command_to_the_call_outside(
