@@ -31,7 +31,7 @@ class Blocked:
 
     Attributes:
         for_s: For at least so many seconds of its own: those for which the system gave the thread no
-            processor are not counted.
+            processor, or had suspended the whole process, are not counted.
         task: The name of the task that held it.
         where: File, line and function, innermost outside of the libraries.
     """
@@ -52,6 +52,7 @@ class Watch:
     def __init__(self, limit: timedelta, told: Callable[[Blocked], None]) -> None:
         self._limit_s = limit.total_seconds()
         self._told = told
+        self._suspended_s = 0.0
         self._stop = threading.Event()
 
     def __enter__(self) -> Self:
@@ -74,14 +75,20 @@ class Watch:
         self._thread.join()
 
     def _come_round(self) -> None:
-        self._round = (time.monotonic(), self._starved_s())
+        self._round = (time.monotonic(), self._starved_s() + self._suspended_s)
         self._timer = self._loop.call_later(self._limit_s / _LOOKS, self._come_round)
 
     def _look(self) -> None:
         told_of = None
-        while not self._stop.wait(self._limit_s / _LOOKS):
+        pause_s = self._limit_s / _LOOKS
+        looked, used = time.monotonic(), time.process_time()
+        while not self._stop.wait(pause_s):
+            now, now_used = time.monotonic(), time.process_time()
+            # Late, and the process did nothing meanwhile: that was not the loop's doing.
+            self._suspended_s += max(now - looked - pause_s - (now_used - used), 0)
+            looked, used = now, now_used
             came = self._round
-            held_s = time.monotonic() - came[0] - (self._starved_s() - came[1])
+            held_s = now - came[0] - (self._starved_s() + self._suspended_s - came[1])
             if held_s > self._limit_s and told_of != came:
                 told_of = came
                 self._told(Blocked(round(held_s, 3), self._task(), self._where()))

@@ -8,6 +8,7 @@ import pytest
 
 from ascertain.cli.program import run
 from ascertain.contracts.measured import Measured
+from ascertain.testing.conformance import Trial
 from tests.conform import trials
 from tests.conform.test_wrong_adapters import KEYLESS, trial
 
@@ -19,6 +20,9 @@ PLACE = "tests.conform.test_command"
 computation = trials.compute
 greedy = trial("Letters", KEYLESS)
 nothing = 7
+no_adapter = Trial(kind=lambda _: {"adapter": "fax"}, input=lambda number: {"number": number})
+no_table = Trial(kind=lambda _: {"adaptor": "fax"}, input=lambda number: {"number": number})
+no_proxy = Trial(kind=lambda _: {}, input=lambda _: {}, outside="https://letters.example.com")
 
 
 def test_an_adapter_that_passes_is_told_as_a_table_and_ends_with_0(capsys):
@@ -49,6 +53,9 @@ def test_an_adapter_that_fails_ends_with_1_and_its_contract_says_what_was_measur
         (f"{PLACE}:no_such_name", "no_such_name"),
         (f"{PLACE}:nothing", "is no Trial and opens none: it gives int"),
         ("conform", "MODULE:NAME"),
+        (f"{PLACE}:no_adapter", "cannot be opened: InvalidSettings"),
+        (f"{PLACE}:no_table", "the trial's kind: adapter: is missing"),
+        (f"{PLACE}:no_proxy", "must be http://host:port or tcp://host:port"),
     ],
 )
 def test_a_trial_that_is_not_there_ends_with_7_and_says_so(place, why, capsys):

@@ -68,6 +68,12 @@ def trial(wrong, knobs=KEYED, semantics=None, rule=None):
         ("Tells", {"secrets"}, "said a secret"),
         ("Denies", {"lookup_down"}, "was taken for absent"),
         ("Uncompared", {"lookup_differs"}, "the lookup says found"),
+        ("Asks", {"prepare"}, "it must do no I/O"),
+        ("Optimist", {"unreachable"}, "refuses connections came to settled"),
+        ("Patient", {"throttle"}, "clip it"),
+        ("Mixes", {"flood"}, "settled without a fact"),
+        ("Remembers", {"killed"}, "is not found; the last answer: absent"),
+        ("Renames", {"lookup_finds"}, "the attempt settled with"),
         ("Causes", {"lookup_absent"}, "what was never sent came to found"),
     ],
 )

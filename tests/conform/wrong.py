@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
+from datetime import timedelta
 
 import aiohttp
 import httpx
@@ -123,6 +125,71 @@ class Tells(Letters):
 
     def prepare(self, effect):
         return super().prepare(effect)[:-1] + b', "token": "tok_s3cret"}'
+
+
+class Asks(Letters):
+    """Makes a request while it freezes."""
+
+    def prepare(self, effect):
+        httpx.get(f"{self.options.base_url}/facts", timeout=30)
+        return super().prepare(effect)
+
+
+class Optimist(Letters):
+    """Takes what never left for done."""
+
+    async def perform(self, call, permit):
+        came_to = await super().perform(call, permit)
+        if came_to.type == "not_done":
+            return saying.settled(Receipt(external_id=call.effect.effect_id), "surely")
+        return came_to
+
+
+class Patient(Letters):
+    """Waits as long as it is told to."""
+
+    async def perform(self, call, permit):
+        came_to = await super().perform(call, permit)
+        if came_to.type == "unknown" and came_to.error_class == "http_429":
+            wait = timedelta(seconds=999_999)
+            return saying.unsent("throttled", "slowed", retry_after=wait)
+        return came_to
+
+
+class Mixes(Letters):
+    """Keeps the effect that it works on in itself."""
+
+    async def perform(self, call, permit):
+        self.call = call
+        await asyncio.sleep(0.1)
+        return await super().perform(self.call, permit)
+
+
+class Remembers(Letters):
+    """Knows only of what its own process has done."""
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.done = set()
+
+    async def perform(self, call, permit):
+        self.done.add(call.effect.effect_id)
+        return await super().perform(call, permit)
+
+    async def lookup(self, call, *, within):
+        if call.effect.effect_id in self.done:
+            return await super().lookup(call, within=within)
+        return Absent()
+
+
+class Renames(Letters):
+    """Finds a fact under another id than it settled with."""
+
+    async def lookup(self, call, *, within):
+        found = await super().lookup(call, within=within)
+        if isinstance(found, Found):
+            return Found(receipt=Receipt(external_id=call.effect.effect_id))
+        return found
 
 
 class Denies(Letters):

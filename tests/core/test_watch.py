@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
 import time
 from datetime import timedelta
 
@@ -34,3 +36,40 @@ async def test_a_loop_that_waits_comes_round_and_is_not_told():
     with Watch(LIMIT, told.append):
         await asyncio.sleep(2.5 * LIMIT.total_seconds())
     assert told == []
+
+
+SUSPENDED = """
+import asyncio, sys
+from datetime import timedelta
+from ascertain.watch import Watch
+
+async def main():
+    with Watch(timedelta(seconds=0.5), lambda blocked: print(blocked)):
+        print("watching", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_process_that_was_suspended_is_not_told_to_have_held_up_its_loop():
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", SUSPENDED),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert await process.stdout.readline() == b"watching\n"
+    process.send_signal(signal.SIGSTOP)
+    await asyncio.sleep(2.5 * LIMIT.total_seconds())
+    process.send_signal(signal.SIGCONT)
+    said, _ = await process.communicate(b"")
+    assert said == b""
+
+
+async def test_a_loop_that_computes_is_told_too():
+    told = []
+    with Watch(LIMIT, told.append):
+        end = time.monotonic() + AT_MOST_S
+        while not told and time.monotonic() < end:
+            pass
+    assert len(told) == 1
