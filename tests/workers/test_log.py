@@ -11,6 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from opentelemetry import trace
+from opentelemetry.trace import NonRecordingSpan, SpanContext
+from temporalio.testing import ActivityEnvironment
 
 from ascertain.contracts.effect import State
 from ascertain.ledger.model import ModelLedger
@@ -104,6 +107,23 @@ def test_an_error_is_kept_in_the_one_line_that_tells_of_it(written):
     (line,) = lines(written)
     assert line["message"] == "it failed"
     assert "two lines" in str(line["error"])
+
+
+def test_a_line_of_an_activity_carries_its_task_and_its_trace_whoever_writes_it(written):
+    span = NonRecordingSpan(SpanContext(0xAB, 0xCD, is_remote=False))
+    with trace.use_span(span):
+        ActivityEnvironment().run(logging.getLogger("ascertain.x").warning, "slow")
+    (line,) = lines(written)
+    info = ActivityEnvironment.default_info()
+    assert (line["task_id"], line["activity"]) == (info.workflow_id, info.activity_type)
+    assert line["trace_id"] == f"{0xAB:032x}"
+
+
+def test_a_line_of_a_workflow_carries_its_task(written):
+    ids = {"workflow_id": "task-9", "run_id": "run-9"}
+    logging.getLogger("ascertain.x").warning("refused", extra={"temporal_workflow": ids})
+    (line,) = lines(written)
+    assert (line["task_id"], line["run_id"]) == ("task-9", "run-9")
 
 
 @pytest.mark.parametrize("file", sorted(WORKFLOWS.glob("*.py")), ids=lambda file: file.stem)
