@@ -131,16 +131,20 @@ async def answered(deployment, name, given):
 
 
 async def refused_through_histories(deployment, name, row):
-    """Give a stale command again and again while the task goes on in one new history after the other."""
-    stale = command(Action.TAKE, row.model_copy(update={"version": row.version - 1}))
+    """Deny what exists again and again while the task goes on in one new history after the other."""
+    deny = command(Action.DENY, row)
     handle, runs, answers = deployment.handle(name), set(), []
     while len(runs) < HISTORIES:
         runs.add((await handle.describe()).run_id)
-        answers.append(await answered(deployment, name, stale))
+        # Both reach the task together, so that it may go on in a new history while it answers.
+        answer, _ = await asyncio.gather(
+            answered(deployment, name, deny), handle.signal(names.RECONCILE_NOW)
+        )
+        answers.append(answer)
     told = [answer for answer in answers if answer is not None]
     assert told
     assert not any(answer.applied for answer in told)
-    assert {f"version {row.version}" in answer.message for answer in told} == {True}
+    assert {"carries this id" in answer.message for answer in told} == {True}
 
 
 async def test_a_command_that_meets_a_new_history_is_applied_once_or_refused(deployments):
@@ -149,6 +153,8 @@ async def test_a_command_that_meets_a_new_history_is_applied_once_or_refused(dep
     rows = {f"short-{number}": None for number in range(3)}
     for name in rows:
         rows[name] = await differing(deployment, name)
+    # Whoever asks, automation or a command, waits so long: the one ends in the middle of the other.
+    deployment.outside.rules.add(Rule(lookup=LookupKnobs(reply=Answer(after_s=0.2))))
     await asyncio.gather(
         *(refused_through_histories(deployment, name, row) for name, row in rows.items())
     )
