@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from benchmarks.command import bench
+from benchmarks import command, scale_command
+
+app = typer.Typer(add_completion=False)
+app.callback(invoke_without_command=True)(command.bench)
+app.command("scale")(scale_command.scale)
 
 if __name__ == "__main__":
-    typer.run(bench)
+    app()

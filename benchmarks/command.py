@@ -24,6 +24,7 @@ _DEFAULT = Plan()
 
 
 def bench(  # noqa: PLR0913  # each is one option of the command line
+    context: typer.Context,
     *,
     server: Annotated[
         Store, typer.Option(help="Where the Temporal server keeps histories.")
@@ -55,6 +56,8 @@ def bench(  # noqa: PLR0913  # each is one option of the command line
 
     Read the CPU first: on a shared machine the time of day moves wall times by far more than a release.
     """
+    if context.invoked_subcommand is not None:
+        return
     if measured is not None:
         found = json.loads(measured.read_text("utf-8"))
     else:
@@ -67,6 +70,11 @@ def bench(  # noqa: PLR0913  # each is one option of the command line
         progress = Console(stderr=True)
         with progress.status("starting the servers") as status:
             found = asyncio.run(run(plan, status.update))
+    show(found, as_json=as_json, markdown=markdown)
+
+
+def show(found: dict[str, Any], *, as_json: bool, markdown: bool) -> None:
+    """Print a result."""
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     elif markdown:

@@ -54,8 +54,8 @@ def as_markdown(result: Mapping[str, Any]) -> str:
 
 def sheets(result: Mapping[str, Any]) -> Iterator[Sheet]:
     """Every table of a result that has rows."""
-    found = (_processor(result), _time(result), _cost(result), _ratios(result), _aims(result))
-    return (sheet for sheet in found if sheet.rows)
+    made = (_processor, _time, _cost, _ratios) if "sides" in result else (_scale,)
+    return (sheet for make in (*made, _aims) if (sheet := make(result)).rows)
 
 
 def _names(sheet: Sheet) -> int:
@@ -112,6 +112,17 @@ def _cost(result: Mapping[str, Any]) -> Sheet:
     return Sheet("Counted per task", heads, rows)
 
 
+def _scale(result: Mapping[str, Any]) -> Sheet:
+    rows: list[list[str]] = []
+    for settled, found in result["scale"].items():
+        timed = [name for name in found if name != "bytes_per_effect"]
+        cells = [f"{_number(found[n]['p50_ms'])} / {_number(found[n]['p99_ms'])}" for n in timed]
+        rows.append([f"{int(settled):,}", *cells, str(found["bytes_per_effect"])])
+    names = [name for name in next(iter(result["scale"].values())) if name != "bytes_per_effect"]
+    heads = ["effects settled before", *map(_words, names), "bytes per effect"]
+    return Sheet("p50 / p99, ms", heads, rows)
+
+
 def _ratios(result: Mapping[str, Any]) -> Sheet:
     keys = ("cpu_ms", "tasks_per_s", "p50_ms", "p95_ms")
     rows = [
@@ -139,7 +150,7 @@ def _aims(result: Mapping[str, Any]) -> Sheet:
 
 
 def _words(name: str) -> str:
-    return name.replace("in_flight_", "in flight: ")
+    return name.replace("in_flight_", "in flight: ").replace("_", " ")
 
 
 def _spread(found: Mapping[str, float]) -> str:

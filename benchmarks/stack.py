@@ -70,7 +70,7 @@ async def running(plan: Plan) -> AsyncGenerator[tuple[Stack, list[Side]]]:
     Raises:
         SetupError: A server or a worker cannot run here; the message names its log.
     """
-    with _folder() as folder:
+    with folder_of_run() as folder:
         async with AsyncExitStack() as closing:
             stack = await _servers(closing, folder, plan.store)
             peer = await _peer(closing, stack) if PEERS & set(plan.contenders) else None
@@ -85,7 +85,8 @@ async def running(plan: Plan) -> AsyncGenerator[tuple[Stack, list[Side]]]:
 
 
 @contextmanager
-def _folder() -> Generator[Path]:
+def folder_of_run() -> Generator[Path]:
+    """A folder that is gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="ascertain-bench-"))
     folder.chmod(0o711)  # as root, PostgreSQL runs as somebody else and must get to its data
     try:
