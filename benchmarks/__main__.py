@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from benchmarks import command, scale_command
+from benchmarks import command, scale_command, takeover_command
 
 app = typer.Typer(add_completion=False)
 app.callback(invoke_without_command=True)(command.bench)
 app.command("scale")(scale_command.scale)
+app.command("takeover")(takeover_command.takeover)
 
 if __name__ == "__main__":
     app()

@@ -54,7 +54,10 @@ def as_markdown(result: Mapping[str, Any]) -> str:
 
 def sheets(result: Mapping[str, Any]) -> Iterator[Sheet]:
     """Every table of a result that has rows."""
-    made = (_processor, _time, _cost, _ratios) if "sides" in result else (_scale,)
+    if "sides" in result:
+        made = [_processor, _time, _cost, _ratios]
+    else:
+        made = [_scale if "scale" in result else _takeover]
     return (sheet for make in (*made, _aims) if (sheet := make(result)).rows)
 
 
@@ -121,6 +124,11 @@ def _scale(result: Mapping[str, Any]) -> Sheet:
     names = [name for name in next(iter(result["scale"].values())) if name != "bytes_per_effect"]
     heads = ["effects settled before", *map(_words, names), "bytes per effect"]
     return Sheet("p50 / p99, ms", heads, rows)
+
+
+def _takeover(result: Mapping[str, Any]) -> Sheet:
+    rows = [[name, _spread(found)] for name, found in result["takeover"].items()]
+    return Sheet("Until it is asked for, or settled, s", ["after", "median (least to most)"], rows)
 
 
 def _ratios(result: Mapping[str, Any]) -> Sheet:
