@@ -9,7 +9,8 @@ with locked as materialized (
 standing as materialized (
     select * from locked
     union all
-    select * from ascertain.archived(array[$1]) where not exists (select from locked)
+    select * from ascertain.archived(array[$1])
+    where not exists (select from locked) and exists (select from ascertain.archived_effects where effect_id = $1)
 ),
 timed as materialized (
     select s.*, ascertain.clock() as now,
@@ -132,7 +133,8 @@ with locked as materialized (
 standing as materialized (
     select * from locked
     union all
-    select * from ascertain.archived(array[$1]) where not exists (select from locked)
+    select * from ascertain.archived(array[$1])
+    where not exists (select from locked) and exists (select from ascertain.archived_effects where effect_id = $1)
 ),
 timed as materialized (
     select s.*, a.applies, ascertain.clock() as now,
@@ -192,7 +194,8 @@ with locked as materialized (
 standing as materialized (
     select * from locked
     union all
-    select * from ascertain.archived(array[$1]) where not exists (select from locked)
+    select * from ascertain.archived(array[$1])
+    where not exists (select from locked) and exists (select from ascertain.archived_effects where effect_id = $1)
 ),
 timed as materialized (
     select s.*, ascertain.clock() as now from standing as s
@@ -245,7 +248,8 @@ with locked as materialized (
 standing as materialized (
     select * from locked
     union all
-    select * from ascertain.archived(array[$1]) where not exists (select from locked)
+    select * from ascertain.archived(array[$1])
+    where not exists (select from locked) and exists (select from ascertain.archived_effects where effect_id = $1)
 ),
 timed as materialized (
     select s.*, ascertain.clock() as now from standing as s
@@ -308,7 +312,8 @@ with locked as materialized (
 standing as materialized (
     select * from locked
     union all
-    select * from ascertain.archived(array[$1]) where not exists (select from locked)
+    select * from ascertain.archived(array[$1])
+    where not exists (select from locked) and exists (select from ascertain.archived_effects where effect_id = $1)
 ),
 judged as materialized (
     select s.*, ascertain.clock() as now,
