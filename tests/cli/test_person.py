@@ -64,6 +64,8 @@ async def test_a_person_takes_over_and_confirms_and_the_trail_names_them(deploye
     assert trail[-1].evidence.body["seen"] == {"page": 3}
     told = await deployed.cli("explain", task_id)
     assert f"grace confirmed that it exists as {fact.id}: seen in the books." in told.out
+    shown = await deployed.cli("show", task_id)
+    assert "error class" not in shown.out, "what once was wrong with it is over"
 
 
 async def test_a_stale_version_is_refused_with_what_changed_and_exit_code_4(deployed):
