@@ -49,12 +49,16 @@ def _factory(kind: str, adapter: str) -> AdapterFactory:
             return cast("AdapterFactory", getattr(import_module(module), attribute))
         except (ImportError, AttributeError) as error:
             raise InvalidSettings(
-                f'kinds."{kind}": cannot load adapter {adapter}: {error}'
+                f'kinds."{kind}": cannot load adapter {adapter}: {error}; install its package, or name '
+                "its folder in PYTHONPATH"
             ) from error
     found = entry_points(group=GROUP, name=adapter)
     if not found:
         known = ", ".join(sorted(entry.name for entry in entry_points(group=GROUP)))
-        raise InvalidSettings(f'kinds."{kind}": no adapter is named {adapter}; there are: {known}')
+        raise InvalidSettings(
+            f'kinds."{kind}": no adapter is named {adapter}; there are: {known}; '
+            "another one is there once its package is installed, and `module:factory` needs no name"
+        )
     try:
         return cast("AdapterFactory", next(iter(found)).load())
     except ImportError as error:
@@ -74,7 +78,10 @@ def _measured(kind: str, adapter: str, file: str) -> Measured:
     except ValidationError as error:
         raise InvalidSettings(f"{where} is no measured contract: {faults(error)}") from None
     if measured.adapter != adapter:
-        raise InvalidSettings(f"{where} was measured of {measured.adapter}, not of {adapter}")
+        raise InvalidSettings(
+            f"{where} was measured of {measured.adapter}, not of {adapter}; name "
+            "the adapter alike in both, and conform it again"
+        )
     if measured.unfit:
         raise InvalidSettings(
             f"{where} says that the adapter failed {', '.join(measured.unfit)}: mend it, and measure "

@@ -27,7 +27,7 @@ def conform(
     place: Annotated[
         str,
         typer.Argument(
-            metavar="MODULE:ADAPTER",
+            metavar="MODULE:TRIAL",
             help="A Trial of your adapter, or a function that opens one; from the current directory.",
         ),
     ],

@@ -52,7 +52,7 @@ def test_an_adapter_that_fails_ends_with_1_and_its_contract_says_what_was_measur
         ("no_such_module:x", "No module named 'no_such_module'"),
         (f"{PLACE}:no_such_name", "no_such_name"),
         (f"{PLACE}:nothing", "is no Trial and opens none: it gives int"),
-        ("conform", "MODULE:NAME"),
+        ("conform", "MODULE:TRIAL"),
         (f"{PLACE}:no_adapter", "cannot be opened: InvalidSettings"),
         (f"{PLACE}:no_table", "the trial's kind: adapter: is missing"),
         (f"{PLACE}:no_proxy", "must be http://host:port or tcp://host:port"),

@@ -27,6 +27,9 @@ from starter.importer import Importer
 from tests.edges.tasks import broken_task, broken_tasks, json_objects
 from tests.edges.test_consumer import Delivered
 
+# A thousand inputs a door, and a busy machine.
+pytestmark = pytest.mark.timeout(900)
+
 EVERY = settings(
     max_examples=1000,
     deadline=None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ascertain.contracts.effect import State
@@ -20,6 +22,7 @@ from ascertain.testing.knob import (
 )
 from drill.points import Point
 from tests.protocol.deployment import step
+from tests.waiting import wait_until
 
 PAST = "Wed, 21 Oct 2015 07:28:00 GMT"
 
@@ -182,13 +185,21 @@ async def test_fifty_throttled_effects_wait_and_another_partition_goes_on_meanwh
     for name in slow:
         rule = Rule(key=deployment.effect(name), times=1, submit=throttled)
         deployment.outside.rules.add(rule)
+    seen = {}
+
+    async def all_seen():
+        # From the beginning on: the first may be done again before the last has begun.
+        for row in await deployment.rows():
+            if row.state is State.CLEAR:
+                seen.setdefault(row.effect_id, row)
+        return len(seen) == len(slow)
+
+    watching = asyncio.create_task(wait_until(all_seen, 120))
     effects = [
         await deployment.submit(name, step(kind="toy.throttling"), partition="p") for name in slow
     ]
-    waiting = [
-        await deployment.wait_for_row(effect, lambda row: row.state is State.CLEAR)
-        for effect in effects
-    ]
+    await watching
+    waiting = [seen[effect] for effect in effects]
     assert len({row.retry_at - row.state_since for row in waiting}) == len(waiting)
     free = await deployment.submit("free", step(kind="toy.throttling"), partition="q")
     assert (await deployment.result("free")).outcome is TaskOutcome.DONE

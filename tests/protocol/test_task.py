@@ -340,7 +340,7 @@ async def test_a_closed_gate_holds_new_effects_and_lets_them_go_when_it_opens(de
 async def test_a_worker_that_is_told_to_stop_finishes_what_it_has_in_hand(deployments):
     deployment = await deployments()
     worker = await deployment.worker()
-    deployment.outside.rules.add(Rule(times=1, submit=SubmitKnobs(reply=Answer(after_s=0.5))))
+    deployment.outside.rules.add(Rule(times=1, submit=SubmitKnobs(reply=Answer(after_s=0.2))))
     effect = await deployment.submit("drained", step())
     await deployment.outside.books.wait_for("submit", key=effect)
     assert await worker.drain() == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ascertain.contracts.outcome import Settled
-from ascertain.testing.conformance.bench import Attempted, Bench, expect
+from ascertain.testing.conformance.bench import Attempted, Bench, Sent, expect
 from ascertain.testing.conformance.check import Check
 from ascertain.testing.conformance.reply import error, redirect, reply
 from ascertain.testing.fault import DropReply, DropRequest, Fault, Substitute
@@ -18,12 +18,23 @@ async def settle(bench: Bench) -> None:
     """A plain attempt."""
     before = len(bench.requests)
     sent, attempted = await bench.made()
+    if bench.declared.pure:
+        await _changes_nothing(bench, sent, attempted)
+        return
     if isinstance(attempted.outcome, Settled) and bench.trial.facts is not None:
         there = await bench.facts(sent.id, at_least=1)
         expect(there == 1, f"it settled, and the outside's books have {there} facts of it")
     if bench.proxy is not None:
         used = len(bench.requests) > before
         expect(used, "nothing passed the address that the trial's `kind` was given")
+
+
+async def _changes_nothing(bench: Bench, sent: Sent, attempted: Attempted) -> None:
+    made = sum(map(bench.makes, attempted.requests))
+    expect(not made, f"declared pure, and an attempt made {made} requests that make facts")
+    if bench.trial.facts is not None:
+        there = await bench.facts(sent.id)
+        expect(not there, f"declared pure, and an attempt made {there} facts")
 
 
 async def prepare(bench: Bench) -> None:
@@ -121,7 +132,7 @@ def _counted(bench: Bench, attempted: Attempted) -> int:
 
 CHECKS: Final = (
     Check("prepare", "prepare freezes the bytes and does no I/O", prepare),
-    Check("settle", "a plain attempt makes one fact and says so", settle),
+    Check("settle", "a plain attempt makes one fact (a pure one none) and says so", settle),
     Check("permit", "the permit is checked once, and nothing leaves without it", permit),
     Check(
         "one_request", "one attempt makes one request; nothing is repeated below us", one_request

@@ -35,11 +35,19 @@ if TYPE_CHECKING:
 LOOKUP_S: Final = 5.0
 _POLL_S: Final = 0.05
 _TRIES: Final = 3
+_LATE: Final = (
+    "a fact that exists is not found; the last answer: {said}. If it shows later than {within:g} s, "
+    "declare a `lag`, or raise the trial's `patience` to have it measured"
+)
 _READS: Final = (b"GET ", b"HEAD ")
 
 
 class Failed(Exception):
     """The check does not hold; says what was seen."""
+
+
+class Unworkable(Failed):
+    """Not even a plain attempt settles, so that nothing else can be tried."""
 
 
 class NotTried(Exception):
@@ -122,6 +130,7 @@ class Bench:
         declared: The semantics of the adapter and of the trial's table.
         proxy: None where nothing goes over a socket.
         http: Whether the proxy knows requests and answers.
+        unworkable: Whether not even a plain attempt settles.
     """
 
     trial: Trial
@@ -132,6 +141,7 @@ class Bench:
     declared: Semantics
     requests: list[bytes]
     seen: Seen = field(default_factory=Seen)
+    unworkable: bool = False
     _number: int = 0
     _run: str = field(default_factory=lambda: secrets.token_hex(3))
 
@@ -223,7 +233,12 @@ class Bench:
                 return sent, tried
             if isinstance(tried.outcome, Accepted):
                 return Sent(sent.effect, sent.frozen, tried.outcome.job_id), tried
-        raise Failed(f"a plain attempt comes to {tried.told if tried else 'nothing'}")
+        where = (
+            ""
+            if self.proxy
+            else "; the trial names no outside, so `kind` must know the address itself"
+        )
+        raise Unworkable(f"a plain attempt comes to {tried.told if tried else 'nothing'}{where}")
 
     async def found(self, sent: Sent) -> Found:
         """Ask until it is found, within the declared lag and the trial's patience."""
@@ -238,7 +253,7 @@ class Bench:
                         return looked.finding
                     await asyncio.sleep(_POLL_S)
         except TimeoutError:
-            raise Failed(f"a fact that exists is not found; the last answer: {said}") from None
+            raise Failed(_LATE.format(said=said, within=within.total_seconds())) from None
 
     async def facts(self, effect_id: str, *, at_least: int = 0) -> int:
         """How many facts the outside's books have; waits for the first ones as long as is patient."""

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from ascertain.contracts.outcome import Settled
-from ascertain.testing.conformance.bench import Bench, NotTried, Sent, expect
+from ascertain.testing.conformance.bench import Bench, Failed, NotTried, Sent, expect
 from ascertain.testing.conformance.check import Check
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ async def key(bench: Bench) -> None:
     one = await _is_one(bench, sent, first, second)
     bench.seen.key_honoured = one
     if bench.declared.idempotent_for is None:
-        return
+        raise NotTried("no key is declared")
     expect(one, "declared idempotent_for, and a second send of the same bytes made a second fact")
     if bench.trial.facts is None:
         return
@@ -72,10 +72,11 @@ async def compares_bodies(bench: Bench) -> None:
         not (denied and one),
         f"another body under a used key came to {second.told}, and the effect has a fact",
     )
-    if bench.declared.compares_bodies:
+    if not bench.declared.compares_bodies:
+        raise NotTried("it is not declared that bodies are compared")
+    if not bench.seen.compares_bodies:
         seen = "made a second fact" if not one else "was answered like the first"
-        told = bench.seen.compares_bodies
-        expect(told, f"declared compares_bodies, and another body under the same key {seen}")
+        raise Failed(f"declared compares_bodies, and another body under the same key {seen}")
 
 
 def _with_other_input(bench: Bench, sent: Sent) -> Effect:

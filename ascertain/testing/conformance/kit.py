@@ -13,7 +13,7 @@ from ascertain.testing.conformance import (
     lookup_check,
     process_check,
 )
-from ascertain.testing.conformance.bench import Failed, NotTried, open_bench
+from ascertain.testing.conformance.bench import Failed, NotTried, Unworkable, open_bench
 from ascertain.testing.conformance.report import Line, Report, Result
 from ascertain.testing.conformance.seat import Ended, Stuck
 from ascertain.testing.conformance.trial import opened
@@ -34,6 +34,7 @@ CHECKS: Final = (
 # An adapter that ends its process so often is not given another one.
 _ENDS: Final = 2
 _SECRET_LENGTH: Final = 4
+_PLAIN: Final = "settle"
 
 
 def _nobody(line: Line) -> None:
@@ -64,6 +65,9 @@ async def conform(given: object, on_line: Callable[[Line], None] = _nobody) -> R
 
 
 async def _tried(bench: Bench, check: Check, ends: list[str]) -> Line:
+    if bench.unworkable:
+        why = "a plain attempt does not work yet; mend `settle` first"
+        return Line(check.name, check.rule, Result.NOT_TRIED, why)
     if len(ends) >= _ENDS:
         why = f"its process was lost {_ENDS} times before"
         return Line(check.name, check.rule, Result.NOT_TRIED, why)
@@ -72,6 +76,7 @@ async def _tried(bench: Bench, check: Check, ends: list[str]) -> Line:
     except NotTried as why:
         return Line(check.name, check.rule, Result.NOT_TRIED, str(why))
     except Failed as seen:
+        bench.unworkable = check.name == _PLAIN and isinstance(seen, Unworkable)
         return Line(check.name, check.rule, Result.FAILED, str(seen))
     except (Ended, Stuck) as lost:
         ends.append(f"{check.name}: {lost}")

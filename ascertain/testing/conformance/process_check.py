@@ -117,7 +117,16 @@ async def _asked_for(bench: Bench, sent: Sent) -> None:
     await bench.found(sent)
 
 
+async def in_flight(bench: Bench) -> None:
+    """What no trial can see."""
+    length = bench.declared.in_flight_max.total_seconds()
+    raise NotTried(
+        f"declared {length:g} s: how long a sent request can still take effect is the outside's own word"
+    )
+
+
 CHECKS: Final = (
     Check("flood", "many effects at once keep apart", flood),
     Check("killed", "a process killed after the fact leaves one fact, which is found", killed),
+    Check("in_flight", "a sent request takes effect within in_flight_max, or never", in_flight),
 )

@@ -24,6 +24,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
+from inspect import signature
 from typing import Literal, TypeAlias, cast
 
 from ascertain.contracts.value import JsonObject
@@ -68,21 +69,32 @@ class Trial:
     patience: timedelta = timedelta(seconds=2)
     name: str = "conform.effect"
 
+    def __post_init__(self) -> None:
+        """Refuse what would only be met in the middle of a trial."""
+        if not hasattr(self.patience, "total_seconds"):
+            raise InvalidSettings(
+                f"patience={self.patience!r} must be a timedelta, such as timedelta(seconds=5)"
+            )
+
 
 OpenTrial: TypeAlias = AbstractAsyncContextManager[Trial]
 
 
 def find(place: str) -> OpenTrial:
-    """The trial that ``MODULE:NAME`` names: a Trial, or a function without arguments that opens one.
+    """The trial that ``MODULE:TRIAL`` names: a Trial, or a function without arguments that opens one.
 
     Raises:
         InvalidSettings: There is none; says what is there.
     """
     module, _, name = place.partition(":")
+    if not name:
+        raise InvalidSettings(f"{place} names no trial: it must be MODULE:TRIAL")
     try:
         given: object = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidSettings(f"cannot load {place}, which must be MODULE:NAME: {error}") from error
+        raise InvalidSettings(
+            f"cannot load {place}, which must be MODULE:TRIAL: {error}"
+        ) from error
     return opened(given, place)
 
 
@@ -93,6 +105,11 @@ def opened(given: object, place: str = "what was given") -> OpenTrial:
         InvalidSettings: It is none.
     """
     if callable(given) and not isinstance(given, Trial):
+        if not _takes_nothing(given):
+            raise InvalidSettings(
+                f"{place} takes arguments, as an adapter's factory does; name a Trial of that adapter "
+                "(see docs/how-to/adapter.md)"
+            )
         given = cast("Callable[[], object]", given)()
     if isinstance(given, Trial):
         return nullcontext(given)
@@ -102,3 +119,11 @@ def opened(given: object, place: str = "what was given") -> OpenTrial:
         f"{place} is no Trial and opens none: it gives {type(given).__qualname__} "
         "(see docs/how-to/adapter.md)"
     )
+
+
+def _takes_nothing(given: Callable[..., object]) -> bool:
+    try:
+        signature(given).bind()
+    except TypeError:
+        return False
+    return True
