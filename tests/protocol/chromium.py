@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import fcntl
 import json
 import os
 import shutil
@@ -34,21 +35,28 @@ async def program() -> str:
     Raises:
         RuntimeError: It is not there and cannot be installed from here.
     """
-    found = _found()
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        for command in (("apt-get", "update", "-qq"), INSTALL):
-            quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-            process = await asyncio.create_subprocess_exec(
-                *command, stdout=asyncio.subprocess.DEVNULL, env=quiet
-            )
-            await process.wait()
-        found = _found()
+    found = await _there()
     if found is None:
         raise RuntimeError(
             "the browser test needs Chromium, and it is not installed: on Debian or Ubuntu run "
             f"`{' '.join(INSTALL)}`, or leave this test out with `./run test -m 'not browser'`"
         )
     return found
+
+
+async def _there() -> str | None:
+    """Look for it, and install it if need be, one test at a time: half of it is not there yet."""
+    lock = Path(tempfile.gettempdir()) / f"ascertain-chromium-{os.geteuid()}.lock"
+    with lock.open("w") as held:
+        await asyncio.to_thread(fcntl.flock, held, fcntl.LOCK_EX)
+        if _found() is None and os.geteuid() == 0 and shutil.which("apt-get"):
+            for command in (("apt-get", "update", "-qq"), INSTALL):
+                quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+                process = await asyncio.create_subprocess_exec(
+                    *command, stdout=asyncio.subprocess.DEVNULL, env=quiet
+                )
+                await process.wait()
+        return _found()
 
 
 def _found() -> str | None:
