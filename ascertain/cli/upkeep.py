@@ -186,7 +186,8 @@ async def restored(wish: Restore, config: Path | None, *, as_json: bool) -> None
         output.document({"epoch": epoch.model_dump(mode="json")})
         return
     output.line(
-        f"Since {wording.moment(epoch.raised_at)}: what was begun before {wording.moment(epoch.until)} "
+        f"The backup is of {wording.moment(epoch.since)}. "
+        f"What was begun before {wording.moment(epoch.until)} "
         "and is not known here is asked for before it is sent, and so is what was proven absent before."
     )
     if epoch.already_applied:

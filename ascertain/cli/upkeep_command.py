@@ -90,7 +90,7 @@ def restored(
             parser=option.moment,
             metavar="TIME",
             help="Tasks that are begun before count too: where those that Temporal lost as well are "
-            "submitted again until then. Else: now.",
+            "submitted again until then. Else: in a minute, for clocks differ.",
         ),
     ] = None,
     reason: option.Why,
