@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import asyncpg
 import pytest
@@ -27,8 +28,13 @@ from tests.ledger.steps import (
     unknown,
     verdict,
 )
+from tests.waiting import wait_until
 
 DAY = timedelta(days=1)
+BLOCKED = """
+    select count(*) from pg_stat_activity where $1::integer = any (pg_blocking_pids(pid))
+"""
+T = TypeVar("T")
 REFUSED = asyncpg.IntegrityConstraintViolationError
 
 
@@ -177,6 +183,49 @@ async def test_claims_that_come_while_it_is_archived_find_it_settled(
         )
         claims = [*answers[:4], *answers[5:]]
         assert {type(answer) for answer in claims} == {Settled}
+
+
+async def while_it_is_archived(
+    ledger: PostgresLedger, admin: asyncpg.Connection, asked: Coroutine[None, None, T]
+) -> T:
+    """What a statement comes to that begins while an archive has moved the rows and not committed yet."""
+    async with admin.transaction():
+        await admin.fetch("select * from ascertain.archive_page('', interval '0', 100, true)")
+        asking = asyncio.create_task(asked)
+        mine = await admin.fetchval("select pg_backend_pid()")
+
+        async def blocked() -> bool:
+            return bool(await admin.fetchval(BLOCKED, mine))
+
+        await wait_until(blocked, what="a statement that waits for the archive")
+    return await asking
+
+
+async def test_a_chunk_that_waits_for_an_archive_begins_nothing_anew(
+    ledger: PostgresLedger, admin: asyncpg.Connection
+) -> None:
+    await moved(ledger.record(await granted(ledger, "1"), settled("fact-1")))
+    chunk = ledger.claim_many([request("1"), request("2")])
+    answers = await while_it_is_archived(ledger, admin, chunk)
+    assert not isinstance(answers[0], Granted)
+    assert await count(admin, "effects where task_id = 'task-1'") == 0
+
+
+async def test_a_claim_that_waits_for_an_archive_finds_it_settled(
+    ledger: PostgresLedger, admin: asyncpg.Connection
+) -> None:
+    await moved(ledger.record(await granted(ledger, "1"), settled("fact-1")))
+    answer = await while_it_is_archived(ledger, admin, ledger.claim(request("1")))
+    assert isinstance(answer, Settled)
+
+
+async def test_a_proof_that_waits_for_an_archive_proves_no_second_effect(
+    ledger: PostgresLedger, admin: asyncpg.Connection
+) -> None:
+    await moved(ledger.record(await granted(ledger, "1"), settled("fact-1")))
+    lease = await granted(ledger, "2")
+    answer = await while_it_is_archived(ledger, admin, ledger.record(lease, settled("fact-1")))
+    assert isinstance(answer, Taken)
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,8 @@ drop trigger effects_keep on ascertain.effects;
 create trigger effects_keep before delete on ascertain.effects
 for each row execute function ascertain.effects_leave();
 
--- What is archived protects as what stands does. One look into an index for each first claim and each proof.
+-- What is archived protects as what stands does. One look into an index for each first claim and each proof, and
+-- that after the row is written: a write that waited for an archive sees what it moved only then.
 create function ascertain.effects_not_archived() returns trigger
 language plpgsql as $$
 declare
@@ -126,7 +127,7 @@ begin
 end
 $$;
 
-create trigger effects_not_archived before insert on ascertain.effects
+create trigger effects_not_archived after insert on ascertain.effects
 for each row execute function ascertain.effects_not_archived();
 
 create function ascertain.effects_fact_not_archived() returns trigger
@@ -141,7 +142,7 @@ begin
 end
 $$;
 
-create trigger effects_fact_not_archived before update on ascertain.effects
+create trigger effects_fact_not_archived after update on ascertain.effects
 for each row when (new.state = 'SETTLED') execute function ascertain.effects_fact_not_archived();
 
 -- Move what has been settled for long from one page of effects, by effect_id. Whoever may call this deletes
