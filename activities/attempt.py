@@ -92,8 +92,7 @@ class Attempt:
             return (await self.adapter.perform(self.outside_call(), permit),)
 
         busy_with(self.kind.name, self.effect.effect_id)
-        (came_to,) = await called(send, [permit], self.kind, [self.effect])
-        self.breakers.count(self.effect, came_to)
+        (came_to,) = await called(send, [permit], self.kind, [self.effect], self.breakers)
         return came_to
 
     def outside_call(self) -> Call:

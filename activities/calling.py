@@ -14,6 +14,7 @@ from ascertain.errors import PermitLost
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from activities.breaker import Breakers
     from activities.permit import HeldPermit
     from ascertain.contracts.effect import Effect
     from ascertain.contracts.outcome import Outcome
@@ -33,6 +34,7 @@ async def called(
     permits: Sequence[HeldPermit],
     kind: Kind,
     effects: Sequence[Effect],
+    breakers: Breakers,
 ) -> list[Outcome]:
     """What one call came to for each effect that it was for; whatever is not told is doubt.
 
@@ -41,6 +43,7 @@ async def called(
         permits: Spent when it is over.
         kind: Of all of them.
         effects: To whom the permits belong, in the same order.
+        breakers: Are told how it ended for each.
     """
     begun = steady()
     came_to = await _told(send, permits, kind)
@@ -48,6 +51,7 @@ async def called(
     metric.call_seconds.record(steady() - begun, metric.labels(kind.name, outcome=said))
     for effect, each in zip(effects, came_to, strict=True):
         metric.outcomes.add(1, metric.labels(kind.name, effect.partition, outcome=each.type))
+        breakers.count(effect, each)
     return came_to
 
 
@@ -59,22 +63,18 @@ async def _told(
         async with asyncio.timeout(limit):
             return _classified(await send(), len(permits))
     except PermitLost as error:
-        # One that was never used says that the check before the first byte ended there.
-        sent = all(permit.used for permit in permits)
-        told = _unclassified(error) if sent else unsent("permit_lost", str(error))
+        used, unused = _unclassified(error), unsent("permit_lost", str(error))
     except TimeoutError:
-        if any(permit.used for permit in permits):
-            told = doubt("answer_lost", f"no answer within {limit:g} s")
-        else:
-            told = unsent("never_left", f"its call had not left within {limit:g} s")
+        used = doubt("answer_lost", f"no answer within {limit:g} s")
+        unused = unsent("never_left", f"its call had not left within {limit:g} s")
     except BaseException as error:
         if is_told_to_stop(error):
             raise
-        told = _unclassified(error)  # whatever an adapter does not classify is doubt
+        used = unused = _unclassified(error)  # whatever an adapter does not classify is doubt
     finally:
         for permit in permits:
             permit.spend()
-    return [told] * len(permits)
+    return [used if permit.used else unused for permit in permits]
 
 
 def busy_with(kind: str, effect: str) -> None:

@@ -20,6 +20,8 @@ log = logging.getLogger("ascertain.outage")
 # For so long a worker goes by what it knows: thousands of questions to a lookup that is down, or that
 # works, are one statement.
 KNOWN_FOR_S: Final = 5.0
+# Most partitions and kinds of which it is remembered at once; of the rest the ledger is told again.
+KNOWN_MAX: Final = 10_000
 
 
 class Outages:
@@ -34,7 +36,7 @@ class Outages:
         outage = self._fresh(row)
         if outage is None:
             outage = await ledger.note_outage(row.partition, row.kind, why)
-            self._known[row.partition, row.kind] = (self._clock(), outage)
+            self._know(row, outage)
         return f"{outage.words} in {row.partition} ({why})"
 
     async def up(self, ledger: Ledger, row: EffectRow) -> None:
@@ -47,7 +49,12 @@ class Outages:
         except LedgerDown as error:
             log.warning("the end of an outage could not be noted: %s", error)
             return
-        self._known[row.partition, row.kind] = (self._clock(), None)
+        self._know(row, None)
+
+    def _know(self, row: EffectRow, outage: Outage | None) -> None:
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+        self._known[row.partition, row.kind] = (self._clock(), outage)
 
     def _fresh(self, row: EffectRow) -> Outage | None:
         at, outage = self._known.get((row.partition, row.kind), (0.0, None))

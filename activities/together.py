@@ -26,16 +26,15 @@ async def call_all(attempts: Sequence[Attempt]) -> list[Outcome]:
 async def _call(group: Sequence[Attempt]) -> Iterable[tuple[str, Outcome]]:
     if len(group) == 1:
         return [(group[0].effect.effect_id, await group[0].call())]
-    adapter = cast("BatchAdapter", group[0].adapter)
+    first = group[0]
+    adapter = cast("BatchAdapter", first.adapter)
     permits = [attempt.permit() for attempt in group]
     calls = [attempt.outside_call() for attempt in group]
-    busy_with(group[0].kind.name, f"{group[0].effect.effect_id} and {len(group) - 1} more")
+    busy_with(first.kind.name, f"{first.effect.effect_id} and {len(group) - 1} more")
     effects = [attempt.effect for attempt in group]
     came_to = await called(
-        lambda: adapter.perform_many(calls, permits), permits, group[0].kind, effects
+        lambda: adapter.perform_many(calls, permits), permits, first.kind, effects, first.breakers
     )
-    for attempt, outcome in zip(group, came_to, strict=True):
-        attempt.breakers.count(attempt.effect, outcome)
     return zip((effect.effect_id for effect in effects), came_to, strict=True)
 
 

@@ -141,7 +141,7 @@ def next_question(row: EffectRow, kind: Kind) -> Question:
     if row.state is State.ACCEPTED:
         return Give(_quarantine("accepted_without_lookup", "accepted, but it cannot be asked for"))
     if row.resend_until is None:
-        why = "the answer is lost, the outside cannot be asked and no key protects a re-send"
+        why = "it may have happened, the outside cannot be asked and no key protects a re-send"
         return Give(_quarantine("no_lookup", why))
     if row.now + kind.policy.lease > row.resend_until:
         why = f"the key no longer protects since {row.resend_until:%Y-%m-%d %H:%M:%S} UTC"

@@ -198,8 +198,8 @@ def _doubt(told: AuditEvent) -> str:
 
 def _fence(told: AuditEvent) -> str:
     return (
-        f"Attempt {told.attempt} never reported back (its worker died, froze or was cut off), so its permit "
-        "was withdrawn. It may or may not have happened."
+        f"Attempt {told.attempt} never reported back (its worker died, froze or was cut off, or a restore "
+        "forgot it), so its permit was withdrawn. It may or may not have happened."
     )
 
 

@@ -158,7 +158,8 @@ class EffectRow(Value):
         lease_until: After this the owner must not send any more.
         first_sent_at: When the first claim was granted; the life of an idempotency key counts from it.
         resend_until: Until then a same-key same-bytes re-send counts as asking; None: never.
-        budget_from: Attempts before the last retry that a person ordered; the budget counts from it.
+        budget_from: Attempts that the budget does not count: those before the last retry that a person
+            ordered, and what a restored ledger may have forgotten.
         retry_at: A CLEAR effect is not claimed before it.
         frozen: The exact bytes stored at the first claim.
         now: The ledger's clock when the row was read.

@@ -90,6 +90,7 @@ def first(request: ClaimRequest, now: datetime, lost: datetime | None = None) ->
         state_since=now,
         version=1,
         attempt=1,
+        budget_from=0 if lost is None else 1,
         lease_owner=request.owner if lost is None else RESTORED,
         lease_version=1,
         lease_until=now + request.lease if lost is None else now,
@@ -126,6 +127,7 @@ def claimed(
         moved["trace_id"] = row.trace_id if request.trace_id is None else request.trace_id
     if judgement is Judgement.RESTORED:
         moved |= {"attempt": row.attempt + 1, "lease_owner": RESTORED, "lease_until": now}
+        moved["budget_from"] = row.budget_from + 1
     if judgement in {Judgement.CLAIM, Judgement.RESTORED}:
         moved["job_id"] = None
     return _moved(row, move_of(judgement), now, moved)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from activities.breaker import Breakers
 from activities.calling import called
 from activities.permit import HeldPermit, steady
 from ascertain.contracts import outcome
@@ -45,22 +46,33 @@ async def test_each_effect_has_the_outcome_that_it_was_told(permits):
             each.check()
         return [SETTLED, refused, "fine"]
 
-    settled, no, odd = await called(send, permits, KIND, EFFECTS)
+    settled, no, odd = await called(send, permits, KIND, EFFECTS, Breakers())
     assert (settled, no) == (SETTLED, refused)
     assert (type(odd), odd.error_class) == (outcome.Unknown, "unclassified")
 
 
-async def test_of_a_batch_whose_last_permit_ran_out_it_is_known_that_nothing_was_sent():
-    permits = [permit(0), permit(1), permit(2, length=-1)]
+async def test_of_a_batch_whose_permits_ran_out_it_is_known_that_nothing_was_sent():
+    permits = [permit(number, length=-1) for number in range(3)]
 
     async def send():
         for each in permits:
             each.check()
         return [SETTLED] * 3
 
-    told = await called(send, permits, KIND, EFFECTS)
-    assert [one.error_class for one in told] == ["permit_lost"] * 3
-    assert {type(one) for one in told} == {outcome.NotDone}
+    told = await called(send, permits, KIND, EFFECTS, Breakers())
+    assert [(type(one), one.error_class) for one in told] == [(outcome.NotDone, "permit_lost")] * 3
+
+
+async def test_whose_permit_was_used_before_another_one_was_lost_is_in_doubt():
+    permits = [permit(0), permit(1, length=-1), permit(2)]
+
+    async def send():
+        for each in permits:
+            each.check()
+        return [SETTLED] * 3
+
+    told = await called(send, permits, KIND, EFFECTS, Breakers())
+    assert [type(one) for one in told] == [outcome.Unknown, outcome.NotDone, outcome.NotDone]
 
 
 async def test_a_permit_that_is_called_lost_after_it_was_used_is_doubt_for_all(permits):
@@ -69,7 +81,7 @@ async def test_a_permit_that_is_called_lost_after_it_was_used_is_doubt_for_all(p
             each.check()
         raise PermitLost("an adapter's own idea")
 
-    told = await called(send, permits, KIND, EFFECTS)
+    told = await called(send, permits, KIND, EFFECTS, Breakers())
     assert {type(one) for one in told} == {outcome.Unknown}
 
 
@@ -80,7 +92,7 @@ async def test_other_many_outcomes_than_effects_are_doubt_for_all(permits, count
             each.check()
         return [SETTLED] * count
 
-    told = await called(send, permits, KIND, EFFECTS)
+    told = await called(send, permits, KIND, EFFECTS, Breakers())
     assert [type(one) for one in told] == [outcome.Unknown] * 3
 
 
@@ -88,7 +100,7 @@ async def test_a_call_that_is_over_has_spent_every_permit(permits):
     async def send():
         return [SETTLED] * 3
 
-    await called(send, permits, KIND, EFFECTS)
+    await called(send, permits, KIND, EFFECTS, Breakers())
     for each in permits:
         with pytest.raises(PermitLost):
             each.check()

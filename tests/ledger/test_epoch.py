@@ -81,6 +81,17 @@ async def test_once_its_absence_is_proven_it_is_done(either: Ledger, clock: Cloc
     assert again.lease.attempt == 2
 
 
+async def test_what_may_have_been_forgotten_takes_nothing_of_the_budget(either: Ledger) -> None:
+    await restored(either)
+    asked = begun(T0 - 2 * HOUR, budget=1)
+    row = (await either.claim(asked)).row
+    doubted = await moved(either.fence(row.effect_id, row.version, "reconcile"))
+    await moved(either.converge(row.effect_id, doubted.version, verdict(State.CLEAR), "r"))
+    answer = await either.claim(asked)
+    assert isinstance(answer, Granted)
+    assert (answer.row.attempt, answer.row.budget_from) == (2, 1)
+
+
 async def test_what_was_proven_absent_before_the_restore_is_in_doubt_again(
     either: Ledger, clock: Clock
 ) -> None:

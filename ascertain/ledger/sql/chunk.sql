@@ -21,11 +21,11 @@ timed as materialized (
 first as (
     insert into ascertain.effects (
         effect_id, task_id, message_id, step, revision, kind, partition, state, state_since, version,
-        attempt, lease_owner, lease_version, lease_until, first_sent_at, resend_until, fingerprint,
+        attempt, budget_from, lease_owner, lease_version, lease_until, first_sent_at, resend_until, fingerprint,
         frozen, evidence, evidence_version, trace_id, created_at, task_fingerprint)
     select
         a.effect_id, a.task_id, a.message_id, a.step, a.revision, a.kind, a.partition, 'IN_FLIGHT', t.now, 1,
-        1, case when l.since is null then $13::text else 'restored' end, 1,
+        1, (l.since is not null)::integer, case when l.since is null then $13::text else 'restored' end, 1,
         t.now + case when l.since is null then a.lease else interval '0' end, l.first_sent_at,
         case when a.forever then timestamptz 'infinity' else l.first_sent_at + a.resend_for end, a.fingerprint,
         a.frozen, case when l.since is null then $14::jsonb else $17::jsonb end, 1, $15::text, t.now, a.task_fingerprint

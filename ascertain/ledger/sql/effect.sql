@@ -69,11 +69,11 @@ judged as materialized (
 first as (
     insert into ascertain.effects (
         effect_id, task_id, message_id, step, revision, kind, partition, state, state_since, version,
-        attempt, lease_owner, lease_version, lease_until, first_sent_at, resend_until, fingerprint,
+        attempt, budget_from, lease_owner, lease_version, lease_until, first_sent_at, resend_until, fingerprint,
         frozen, evidence, evidence_version, trace_id, created_at, task_fingerprint)
     select
         $1, $11::text, $12::text, $13::text, $14::integer, $15::text, $9, 'IN_FLIGHT', j.now, 1,
-        1, case when j.granted then $3 else j.answer end, 1,
+        1, (j.answer = 'restored')::integer, case when j.granted then $3 else j.answer end, 1,
         case when j.granted then j.now + $4 else j.now end, b.first_sent_at,
         case when $7::boolean then timestamptz 'infinity' else b.first_sent_at + $6::interval end, $2,
         $16::bytea, $10::jsonb -> j.answer, 1, $17::text, j.now, $18::text
@@ -91,6 +91,8 @@ moved as (
         state_since = j.now,
         version = e.version + 1,
         attempt = e.attempt + (j.granted or j.answer = 'restored')::integer,
+        -- What may have been forgotten was granted by nobody here.
+        budget_from = e.budget_from + (j.answer = 'restored')::integer,
         lease_owner = case when j.granted then $3 when j.answer = 'restored' then j.answer else e.lease_owner end,
         lease_version = e.lease_version + (j.answer <> 'quarantine')::integer,
         lease_until = case when j.granted then j.now + $4 when j.answer = 'restored' then j.now else e.lease_until end,
