@@ -18,6 +18,7 @@ from ascertain.adapters import judgement, saying
 from ascertain.adapters.place import Place
 from ascertain.adapters.sending import Phase
 from ascertain.adapters.template import Template
+from ascertain.contracts.outcome import Refused
 from ascertain.contracts.value import StrictValue
 
 if TYPE_CHECKING:
@@ -96,11 +97,20 @@ def judge_many(
 
     status = exchange.status or 0
     if exchange.phase is not Phase.ANSWERED or status // 100 != _SUCCESS:
-        return [judged(effect_id, exchange) for effect_id in effect_ids]
+        return [_of_whole(judged(effect_id, exchange)) for effect_id in effect_ids]
     told = _told(exchange, form)
     return [
         _one(effect_id, told.get(effect_id, []), exchange, form, judged) for effect_id in effect_ids
     ]
+
+
+def _of_whole(came_to: Outcome) -> Outcome:
+    """What is said of all of them says why one cannot be done, but not which one."""
+    if not isinstance(came_to, Refused):
+        return came_to
+    return saying.doubted(
+        "batch_refused", f"the batch as a whole was refused: {came_to.error_class}"
+    )
 
 
 def _told(exchange: Exchange, form: BatchForm) -> dict[str, list[JsonValue]]:

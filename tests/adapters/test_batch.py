@@ -110,11 +110,17 @@ def test_an_answer_that_cannot_be_read_leaves_all_of_them_in_doubt(body: bytes):
         (Exchange(phase=Phase.LEFT, error_class="silence"), outcome.Unknown),
         (Exchange(phase=Phase.ANSWERED, status=504), outcome.Unknown),
         (Exchange(phase=Phase.ANSWERED, status=401), outcome.NotDone),
-        (Exchange(phase=Phase.ANSWERED, status=400), outcome.Refused),
     ],
 )
 def test_what_is_said_of_the_whole_call_is_said_of_each(exchange: Exchange, kind: type):
     assert [type(one) for one in judged(exchange, "a", "b")] == [kind, kind]
+
+
+def test_a_refusal_of_the_whole_batch_closes_none_of_its_effects():
+    came_to = judged(Exchange(phase=Phase.ANSWERED, status=400), "a", "b")
+    assert [(type(one), one.error_class) for one in came_to] == [
+        (outcome.Unknown, "batch_refused")
+    ] * 2
 
 
 def test_a_status_of_the_whole_holds_for_each_item_where_items_have_none():
