@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from temporalio import activity
 
@@ -49,12 +49,13 @@ class TakeCensus:
         if not isinstance(served, Served):
             return CensusReport(kind=kind, not_taken=served.reason)
         # Not isinstance: an adapter may be one that passes on what it does not do itself.
-        lister: Lister | None = served.adapter if hasattr(served.adapter, "listing") else None  # type: ignore[assignment]
-        if lister is None:
+        if not hasattr(served.adapter, "listing"):
             return CensusReport(kind=kind, not_taken="its adapter cannot list what exists outside")
         async with beating():
             try:
-                return await self._take(request, lister, served.kind.semantics.lag)
+                return await self._take(
+                    request, cast("Lister", served.adapter), served.kind.semantics.lag
+                )
             except Unlisted as error:
                 return CensusReport(kind=kind, not_taken=str(error))
 

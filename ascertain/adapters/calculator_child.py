@@ -9,6 +9,10 @@ import json
 import os
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def main() -> None:
@@ -21,9 +25,9 @@ def main() -> None:
         answers.write(_answer(function, line) + b"\n")
 
 
-def _answer(function: object, line: bytes) -> bytes:
+def _answer(function: Callable[[object], object], line: bytes) -> bytes:
     try:
-        value = function(json.loads(line))  # type: ignore[operator]
+        value = function(json.loads(line))
         return json.dumps({"value": value}, allow_nan=False).encode()
     except Exception as error:  # noqa: BLE001 - it is told, and judged on the other side
         kind = type(error)
