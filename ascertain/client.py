@@ -3,55 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 import threading
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from temporalio.client import (
     Client as TemporalClient,
-    WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowQueryFailedError,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
-from temporalio.common import (
-    SearchAttributeKey,
-    SearchAttributePair,
-    TypedSearchAttributes,
-    WorkflowIDConflictPolicy,
-    WorkflowIDReusePolicy,
-)
 from temporalio.exceptions import (
     ApplicationError,
     CancelledError,
     TerminatedError,
-    WorkflowAlreadyStartedError,
 )
 
 from ascertain.connection import RPC_TIMEOUT, answered, connect_temporal
 from ascertain.contracts import names
 from ascertain.contracts.command import CommandAnswer
-from ascertain.contracts.continuation import Continuation, Progress
-from ascertain.contracts.delivery import Delivery, Fate
 from ascertain.contracts.status import TaskStatus, Timeline
 from ascertain.contracts.task import Task, TaskOutcome, TaskResult
-from ascertain.door import admit, in_time, task_fingerprint
-from ascertain.ending import missed, words
+from ascertain.door import admit
+from ascertain.ending import ended, missed, words
 from ascertain.errors import (
     AscertainError,
     CommandRefused,
     Conflict,
     InvalidTask,
-    LedgerDown,
     NotFound,
-    SetupError,
     TaskEnded,
     TemporalDown,
 )
+from ascertain.starting import Starting, Submitted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping
@@ -59,51 +45,15 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
     from temporalio.client import (
         WorkflowExecution,
-        WorkflowExecutionDescription,
-        WorkflowHandle,
     )
 
     from ascertain.contracts.command import Command
     from ascertain.ports import Deliveries
 
-log = logging.getLogger("ascertain.client")
-
-KIND = SearchAttributeKey.for_keyword(names.TASK_KIND)
-PARTITION = SearchAttributeKey.for_keyword(names.TASK_PARTITION)
-
-# How a task ended of which the server knows nothing any more.
-FORGOTTEN = "forgotten"
-
 _LEAVE_WITHIN_S = 1.0
 _LOOK_EVERY_S = 0.001
 
 ResultT = TypeVar("ResultT")
-
-# A run that ends while it is told to go on is looked at again; it does not end like that for ever.
-_RACES = 5
-# A run that ended like this says nothing of its effects; starting the task again begins with asking.
-RESTARTABLE = frozenset(
-    {
-        WorkflowExecutionStatus.TERMINATED,
-        WorkflowExecutionStatus.TIMED_OUT,
-        WorkflowExecutionStatus.FAILED,
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """A task that is durably started.
-
-    Attributes:
-        duplicate: The same task had been started before; nothing new was started.
-        restarted: An earlier run had been ended from outside; the new one begins with a lookup.
-    """
-
-    task_id: str
-    run_id: str
-    duplicate: bool = False
-    restarted: bool = False
 
 
 class Client:
@@ -134,9 +84,8 @@ class Client:
         """
         self.temporal = temporal
         self.task_queue = task_queue
+        self.starting = Starting(temporal, task_queue, task_timeout, deliveries)
         self._kinds = kinds
-        self._task_timeout = task_timeout
-        self._deliveries = deliveries
 
     @classmethod
     async def connect(
@@ -200,143 +149,7 @@ class Client:
             admitted = admit(
                 {**admitted.model_dump(mode="json"), "message_id": message_id}, self._kinds
             )
-        try:
-            in_time(admitted, datetime.now(UTC))
-        except InvalidTask:
-            if await self.ended(admitted.task_id) not in {None, "completed", "canceled"}:
-                raise
-            return await self._met_again(admitted)
-        try:
-            run_id = await self.start(admitted, WorkflowIDReusePolicy.REJECT_DUPLICATE)
-        except WorkflowAlreadyStartedError:
-            return await self._met_again(admitted)
-        return Submitted(admitted.task_id, run_id)
-
-    async def start(
-        self,
-        task: Task,
-        reuse: WorkflowIDReusePolicy,
-        progress: Progress | None = None,
-        *,
-        task_queue: str | None = None,
-        task_timeout: timedelta | None = None,
-        begun_at: datetime | None = None,
-    ) -> str:
-        """Start a run of an admitted task and give its id; ``submit`` is what services call.
-
-        Args:
-            task: The task.
-            reuse: When a task that is over may have a further run.
-            progress: What the run is given over from an earlier one.
-            begun_at: When the task's first run was started; None: this is it.
-            task_queue: Where it runs; None: where this client's tasks do.
-            task_timeout: Of its workflow tasks; None: this client's.
-
-        Raises:
-            WorkflowAlreadyStartedError: There is a run, and ``reuse`` does not allow another.
-            TemporalDown: No answer; it may or may not be started.
-        """
-        content = task.model_dump(mode="json", exclude_defaults=True)
-        begins_nothing = progress is not None and progress.only_ascertain and not progress.ended
-        with answered(f"start task {task.task_id}"):
-            handle: WorkflowHandle[Any, TaskResult] = await self.temporal.start_workflow(
-                names.TASK_WORKFLOW,
-                content if progress is None else Continuation(task=content, progress=progress),
-                id=task.task_id,
-                task_queue=task_queue or self.task_queue,
-                result_type=TaskResult,
-                id_reuse_policy=reuse,
-                id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-                task_timeout=task_timeout or self._task_timeout,
-                request_eager_start=True,
-                memo={
-                    names.MEMO_FINGERPRINT: task_fingerprint(task),
-                    names.MEMO_MESSAGE_ID: task.message_id,
-                    **({names.MEMO_ONLY_ASCERTAINS: True} if begins_nothing else {}),
-                    **({names.MEMO_BEGUN_AT: begun_at.isoformat()} if begun_at else {}),
-                },
-                search_attributes=search_attributes(task),
-                rpc_timeout=RPC_TIMEOUT,
-            )
-        return handle.result_run_id or ""
-
-    async def _met_again(self, task: Task) -> Submitted:
-        for _ in range(_RACES):
-            handle = self.temporal.get_workflow_handle(task.task_id)
-            with answered(f"look at task {task.task_id}"):
-                found = await handle.describe(rpc_timeout=RPC_TIMEOUT)
-            await self._refuse_other_content(task, handle, found)
-            submitted = await self._again(task, found)
-            if submitted is not None:
-                fate = Fate.RESTARTED if submitted.restarted else Fate.DUPLICATE
-                await self._count(task, fate, task_fingerprint(task))
-                return submitted
-        raise TemporalDown(f"task {task.task_id} changed {_RACES} times meanwhile; submit it again")
-
-    async def _refuse_other_content(
-        self, task: Task, handle: WorkflowHandle[Any, Any], found: WorkflowExecutionDescription
-    ) -> None:
-        with answered(f"look at task {task.task_id}"):
-            stored = await found.memo_value(names.MEMO_FINGERPRINT, default=None, type_hint=str)
-            if stored is None:  # started by somebody who gave no memo: its content tells
-                stored = await self._content_fingerprint(handle)
-        offered = task_fingerprint(task)
-        if stored is not None and stored != offered:
-            await self._count(task, Fate.CONFLICT, offered)
-            raise Conflict(
-                f"task {task.task_id!r} was started before with other content (fingerprint "
-                f"{stored[:12]}, now {offered[:12]}); the first stands. Use a new task_id for a new task"
-            )
-
-    async def _again(self, task: Task, found: WorkflowExecutionDescription) -> Submitted | None:
-        """What became of a repeat; None if the task came to its end, or was begun, meanwhile."""
-        running = found.status is WorkflowExecutionStatus.RUNNING
-        begins_nothing = await found.memo_value(names.MEMO_ONLY_ASCERTAINS, default=None)
-        if found.status not in RESTARTABLE and not (running and begins_nothing):
-            return Submitted(task.task_id, found.run_id, duplicate=True)
-        try:
-            if running:
-                await self._signal(task.task_id, names.PROCEED, run_id=found.run_id)
-                return Submitted(task.task_id, found.run_id, restarted=True)
-            run_id = await self.start(
-                task,
-                WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
-                begun_at=await first_begun(found),
-            )
-            return Submitted(task.task_id, run_id, restarted=True)
-        except (NotFound, WorkflowAlreadyStartedError):
-            return None
-
-    async def content(self, handle: WorkflowHandle[Any, Any]) -> Task:
-        """What the newest run of a task was started with, from the first event of its history.
-
-        Raises:
-            InvalidTask: It was started with no task.
-        """
-        events = handle.fetch_history_events(page_size=1)
-        first = await anext(aiter(events))
-        payloads = first.workflow_execution_started_event_attributes.input.payloads
-        (content,) = await self.temporal.data_converter.decode(payloads[:1], [dict[str, Any]])
-        continued = set(content) == set(Continuation.model_fields)
-        return admit(content["task"] if continued else content)
-
-    async def _content_fingerprint(self, handle: WorkflowHandle[Any, Any]) -> str | None:
-        try:
-            return task_fingerprint(await self.content(handle))
-        except InvalidTask:
-            return None  # that run refuses itself, and says so in its result
-
-    async def _count(self, task: Task, fate: Fate, fingerprint: str) -> None:
-        """A ledger that is down makes no repeat fail: what the caller asked for is true already."""
-        if self._deliveries is None:
-            return
-        delivery = Delivery(
-            task_id=task.task_id, message_id=task.message_id, fate=fate, fingerprint=fingerprint
-        )
-        try:
-            await self._deliveries.count(delivery)
-        except (LedgerDown, SetupError) as error:
-            log.warning("a %s of task %s was not counted: %s", fate, task.task_id, error)
+        return await self.starting.submit(admitted)
 
     async def result(self, task_id: str, *, within: timedelta | None = None) -> TaskResult:
         """Wait for what becomes of a task.
@@ -411,15 +224,7 @@ class Client:
 
     async def ended(self, task_id: str) -> str | None:
         """None while a workflow pursues the task; otherwise how it ended, in a word for people."""
-        handle = self.temporal.get_workflow_handle(task_id)
-        try:
-            with answered(f"look at task {task_id}"):
-                found = await handle.describe(rpc_timeout=RPC_TIMEOUT)
-        except NotFound:
-            return FORGOTTEN
-        if found.status is None or found.status is WorkflowExecutionStatus.RUNNING:
-            return None
-        return found.status.name.lower()
+        return await ended(self.temporal, task_id)
 
     async def reconcile_now(self, task_id: str) -> None:
         """Ask the outside now instead of at the next appointed time."""
@@ -432,9 +237,9 @@ class Client:
         """Look at the gate now."""
         await self._signal(task_id, names.RESUME)
 
-    async def _signal(self, task_id: str, signal: str, *, run_id: str | None = None) -> None:
+    async def _signal(self, task_id: str, signal: str) -> None:
         with answered(f"signal task {task_id}"):
-            handle = self.temporal.get_workflow_handle(task_id, run_id=run_id)
+            handle = self.temporal.get_workflow_handle(task_id)
             await handle.signal(signal, rpc_timeout=RPC_TIMEOUT)
 
     async def cancel(self, task_id: str) -> None:
@@ -468,18 +273,6 @@ class Client:
 
 def _whole(query: str) -> str:
     return f"WorkflowType = '{names.TASK_WORKFLOW}'" + (f" AND ({query})" if query else "")
-
-
-async def first_begun(found: WorkflowExecutionDescription) -> datetime:
-    """When the first run of a task was started, of those that gave it on."""
-    told = await found.memo_value(names.MEMO_BEGUN_AT, default=None, type_hint=str)
-    return found.start_time if told is None else datetime.fromisoformat(told)
-
-
-def search_attributes(task: Task) -> TypedSearchAttributes:
-    """What a task can be found by from its start on."""
-    pairs = [SearchAttributePair(KIND, task.kind), SearchAttributePair(PARTITION, task.partition)]
-    return TypedSearchAttributes(pairs)
 
 
 def _foreign_threads() -> set[int]:

@@ -1,4 +1,4 @@
-"""Why something could not be told to a workflow: there is none, or it is over and how."""
+"""Whether a workflow is over and how, and why something could not be told to it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,31 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from ascertain.connection import RPC_TIMEOUT
+from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.errors import AlreadyOver, NotFound
 
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowHandle
+
+# How a task ended of which the server knows nothing any more.
+FORGOTTEN = "forgotten"
+
+
+async def ended(temporal: Client, task_id: str) -> str | None:
+    """None while a workflow pursues the task; otherwise how it ended, in a word for people.
+
+    Raises:
+        TemporalDown: It cannot be told now.
+    """
+    handle = temporal.get_workflow_handle(task_id)
+    try:
+        with answered(f"look at task {task_id}"):
+            found = await handle.describe(rpc_timeout=RPC_TIMEOUT)
+    except NotFound:
+        return FORGOTTEN
+    if found.status is None or found.status is WorkflowExecutionStatus.RUNNING:
+        return None
+    return found.status.name.lower()
 
 
 async def missed(temporal: Client, workflow_id: str, name: str, refusal: NotFound) -> NotFound:

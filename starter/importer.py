@@ -26,10 +26,11 @@ from ascertain.errors import Conflict, InvalidTask, UnknownKind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ascertain.client import Client, Submitted
+    from ascertain.client import Client
     from ascertain.contracts.effect import Effect
     from ascertain.contracts.task import Step, Task
     from ascertain.ports import Adapter, Kind, Ledger
+    from ascertain.starting import Submitted
 
 IMPORTED: Final = Evidence(
     source="rule",

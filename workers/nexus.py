@@ -11,11 +11,11 @@ from temporalio import nexus
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from ascertain.client import search_attributes
 from ascertain.contracts import names
 from ascertain.contracts.task import TaskResult
 from ascertain.door import admit, in_time, task_fingerprint
 from ascertain.errors import InputError
+from ascertain.starting import search_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Collection

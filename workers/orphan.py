@@ -8,10 +8,10 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from ascertain.client import first_begun
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts.continuation import Progress
 from ascertain.errors import InvalidTask, NotFound
+from ascertain.starting import first_begun
 
 if TYPE_CHECKING:
     from temporalio.client import WorkflowExecutionDescription
@@ -44,11 +44,11 @@ class TemporalTasks:
             found = await self._describe(task_id)
             with answered(f"read what task {task_id} was started with"):
                 handle = self._client.temporal.get_workflow_handle(task_id)
-                task = await self._client.content(handle)
+                task = await self._client.starting.content(handle)
             if found.status is WorkflowExecutionStatus.RUNNING:
                 return True
             timeout = found.raw_description.execution_config.default_workflow_task_timeout
-            await self._client.start(
+            await self._client.starting.start(
                 task,
                 WorkflowIDReusePolicy.ALLOW_DUPLICATE,
                 Progress(

@@ -25,7 +25,7 @@ class ReplayedTasks:
         handle = self._client.temporal.get_workflow_handle(task_id)
         try:
             with answered(f"look at task {task_id}"):
-                return await self._client.content(handle)
+                return await self._client.starting.content(handle)
         except (InvalidTask, NotFound):
             return None
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from ascertain.cli import listing
 from ascertain.cli.failure import NotOver
 from ascertain.cli.listing import STATE
-from ascertain.client import FORGOTTEN
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts.effect import State
+from ascertain.ending import FORGOTTEN
 from ascertain.errors import AscertainError, NotFound
 
 if TYPE_CHECKING:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from ascertain.cli.intake import Entry, Intake
     from ascertain.cli.progress import Progress
-    from ascertain.client import Client, Submitted
+    from ascertain.client import Client
     from ascertain.contracts.task import TaskResult
+    from ascertain.starting import Submitted
 
 _FIRST_WAIT: Final = 0.5
 _LONGEST_WAIT: Final = 5.0

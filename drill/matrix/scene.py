@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
     from temporalio.api.enums.v1 import EventType
 
-    from ascertain.client import Client, Submitted
+    from ascertain.client import Client
+    from ascertain.starting import Submitted
     from drill.deployment import Deployment
     from drill.kind import OutsideClass, Route
     from drill.points import Point
