@@ -137,8 +137,9 @@ class Deployment:
         *,
         queues: Sequence[str] = (),
         module: str = "drill.worker",
+        release: Path = ROOT,
     ) -> WorkerProcess:
-        """Start a worker, of all queues or of these, and wait until it polls."""
+        """Start a worker, of all queues or of these, from this release's tree, and wait until it polls."""
         environment = self.variables
         if plan is not None:
             environment[VARIABLE] = plan.model_dump_json()
@@ -150,7 +151,7 @@ class Deployment:
                 "-m",
                 module,
                 *queues,
-                cwd=ROOT,
+                cwd=release,
                 env=environment,
                 stdout=out,
                 stderr=written,
