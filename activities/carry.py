@@ -7,7 +7,7 @@ So a carry may be repeated as a whole: what it had begun is told apart by the cl
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -131,7 +131,7 @@ class Carry:
             frozen = keepable(kind.adapter.prepare(effect))
         except Exception:  # noqa: BLE001  # nothing was sent; its own task says what is wrong
             return None
-        request = replace(request_for(self._serving, kind, effect, frozen), owner=owner)
+        request = request_for(self._serving, kind, effect, frozen, owner=owner)
         return Item(task, kind, kind.adapter, request)
 
     async def _claims(self, items: Sequence[Item]) -> Sequence[ChunkAnswer]:

@@ -133,16 +133,22 @@ def owner_of(serving: Serving) -> str:
     return f"{serving.identity}/{secrets.token_hex(6)}"
 
 
-def request_for(
-    serving: Serving, kind: Kind, effect: Effect, frozen: bytes, *, resend: bool = False
+def request_for(  # each is a part of what is asked
+    serving: Serving,
+    kind: Kind,
+    effect: Effect,
+    frozen: bytes,
+    *,
+    resend: bool = False,
+    owner: str | None = None,
 ) -> ClaimRequest:
-    """What is asked of the ledger before a call of this kind."""
+    """What is asked of the ledger before a call of this kind, for an owner of its own if none is named."""
     span = trace.get_current_span().get_span_context()
     return claim.ClaimRequest(
         effect=effect,
         fingerprint=keys.fingerprint(effect.kind, effect.input),
         frozen=frozen,
-        owner=owner_of(serving),
+        owner=owner or owner_of(serving),
         lease=kind.policy.lease,
         budget=kind.policy.budget,
         resend_for=kind.semantics.resend_for,

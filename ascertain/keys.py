@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import TYPE_CHECKING
+import json
+import re
+from typing import TYPE_CHECKING, Final
 
 import rfc8785
 
@@ -24,6 +26,12 @@ if TYPE_CHECKING:
     from ascertain.contracts.task import Step, Task
 
 UNDO_SUFFIX = "~undo"
+# What Python's own writer, which is ten times as fast, may write otherwise: fractions, exponents and long
+# numbers; and names whose order depends on how text is counted, which need characters beyond ASCII.
+_MAY_DIFFER: Final = re.compile(r"[0-9][.e]|[0-9]{16}|NaN|Infinity|[^\x00-\x7f]")
+_plain: Final = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":")
+).encode
 
 
 def canonical(value: JsonValue) -> bytes:
@@ -33,7 +41,8 @@ def canonical(value: JsonValue) -> bytes:
         InvalidTask: NaN, an infinity, an integer beyond 2**53, or text that is not valid Unicode.
     """
     try:
-        return rfc8785.dumps(value)
+        written = _plain(value)
+        return rfc8785.dumps(value) if _MAY_DIFFER.search(written) else written.encode("ascii")
     except (rfc8785.CanonicalizationError, UnicodeEncodeError, RecursionError) as error:
         raise InvalidTask(f"the input has no canonical JSON: {error}") from error
 

@@ -71,8 +71,9 @@ class FrozenRequest(Value):
             (name.encode(), "".join(_reveal(piece, secrets) for piece in pieces).encode())
             for name, pieces in self.headers
         ]
-        content = None if self.body is None else self.body.encode()
-        return httpx.Request(self.method, parsed(self.url), headers=headers, content=content)
+        # As a stream: who sends it states host and length, which httpx would do for a tenth of the call.
+        content = httpx.ByteStream((self.body or "").encode())
+        return httpx.Request(self.method, parsed(self.url), headers=headers, stream=content)
 
     def revealed(self, secrets: Secrets) -> tuple[str, ...]:
         """The secrets in it, so that they can be kept out of what is said about it."""

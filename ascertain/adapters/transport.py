@@ -18,7 +18,7 @@ Source:
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import aiohttp
 import httpx
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from ascertain.adapters.reach import Reach
 
+_USUAL_HEADERS: Final = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "ascertain"}
 # Where a caller's Sending travels in ``httpx.Request.extensions``.
 SENDING = "ascertain.sending"
 
@@ -186,7 +187,8 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             trust_env=False,
-            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
+            headers=_USUAL_HEADERS,
+            skip_auto_headers=("Content-Type",),
         )
 
     @override

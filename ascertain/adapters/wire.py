@@ -25,17 +25,11 @@ from ascertain.adapters.sending import Phase, Sending
 from ascertain.adapters.transport import SENDING, AiohttpTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from pydantic import JsonValue
 
 _TRACE: Final = TraceContextTextMapPropagator()
-_DEFAULT_HEADERS: Final[Mapping[str, str]] = {
-    "Accept": "*/*",
-    "Accept-Encoding": "identity",
-    "User-Agent": "ascertain",
-}
 # zlib's sign for "gzip or zlib, whichever the header says".
 _ANY_ZLIB: Final = zlib.MAX_WBITS | 32
 
@@ -129,8 +123,6 @@ class Wire:
         """
         sending = sending or Sending()
         request.extensions[SENDING] = sending
-        for name, value in _DEFAULT_HEADERS.items():
-            request.headers.setdefault(name, value)
         _TRACE.inject(request.headers)
         try:
             async with asyncio.timeout(within.total_seconds()):

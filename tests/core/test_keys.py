@@ -4,12 +4,40 @@ import math
 import re
 
 import pytest
+import rfc8785
 from hypothesis import given, strategies as st
 
 from ascertain.errors import InvalidTask
 from ascertain.keys import canonical, effect_id, fingerprint, undo_step
 
 TEXT = st.text(max_size=30)
+
+
+NUMBER = st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+LEAF = st.none() | st.booleans() | NUMBER | st.text() | st.text(st.characters(max_codepoint=127))
+JSON = st.recursive(LEAF, lambda some: st.lists(some) | st.dictionaries(st.text(), some))
+
+
+@given(JSON)
+def test_canonical_json_is_that_of_rfc_8785(value):
+    assert canonical(value) == rfc8785.dumps(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        1e21,
+        1e-7,
+        -0.0,
+        5e-324,
+        2**53 - 1,
+        {"\ue000": 1, "\U0001f600": 2},
+        '\x7f\u2028\b\f\x01\\/"',
+        [1.0],
+    ],
+)
+def test_numbers_and_text_that_writers_disagree_on_are_written_as_rfc_8785_says(value):
+    assert canonical(value) == rfc8785.dumps(value)
 
 
 def test_an_effect_id_never_changes_between_releases():
