@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import machine, peer, report, result
+from benchmarks import machine, report, result
 from benchmarks.ledger_cost import count
 from benchmarks.measure import measure
+from benchmarks.peer import presence
 from benchmarks.plan import PEERS, USUAL, Contender, Load, Plan, Store
 from benchmarks.stack import running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 _DEFAULT = Plan()
 
@@ -39,7 +40,8 @@ def bench(  # noqa: PLR0913  # each is one option of the command line
         list[Contender] | None, typer.Option(help="Only this one; may be given again.")
     ] = None,
     peers: Annotated[
-        bool, typer.Option("--peers", help="DBOS too, which the first time installs it apart.")
+        bool,
+        typer.Option("--peers", help="DBOS, Procrastinate and Restate too; installs them apart."),
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="The result as JSON on standard output.")
@@ -102,12 +104,24 @@ async def run(plan: Plan, tell: Callable[[str], None]) -> dict[str, Any]:
 
 
 def _contenders(chosen: list[Contender] | None, *, peers: bool) -> tuple[Contender, ...]:
-    if peers and not peer.is_here():
-        raise typer.BadParameter("DBOS is not installed here; `./run bench --peers` does that")
-    if chosen is None:
-        return tuple(Contender) if peers else USUAL
-    if PEERS & set(chosen) and not peers:
+    if chosen is not None and PEERS & set(chosen) and not peers:
         raise typer.BadParameter("a peer is measured with --peers alone")
+    if not peers:
+        return _among(USUAL if chosen is None else chosen)
+    if not presence.installed():
+        raise typer.BadParameter(
+            "the peers are not installed here; `./run bench --peers` does that"
+        )
+    absent = {peer: why for peer in Contender if (why := presence.missing(peer)) is not None}
+    for peer, why in absent.items():
+        if chosen is not None and peer in chosen:
+            raise typer.BadParameter(f"{peer}: {why}")
+        if chosen is None:
+            typer.echo(f"{peer} is left out: {why}", err=True)
+    return _among(set(Contender if chosen is None else chosen) - set(absent))
+
+
+def _among(chosen: Collection[Contender]) -> tuple[Contender, ...]:
     return tuple(contender for contender in Contender if contender in chosen)
 
 

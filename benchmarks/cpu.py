@@ -31,6 +31,11 @@ class Process:
     pid: int
     with_children: bool = True
 
+    @property
+    def pids(self) -> list[int]:
+        """Of all that count."""
+        return _family(self.pid) if self.with_children else [self.pid]
+
 
 def seconds(process: Process) -> float:
     """User and system time so far, in seconds, that of ended and reaped children included."""

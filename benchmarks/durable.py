@@ -56,11 +56,11 @@ def start_bare(folder: Path, temporal: TemporalServer, outside: str) -> Work:
     return Work("bare", "benchmarks.bare.worker", folder, variables)
 
 
-def start_ascertain(folder: Path, temporal: TemporalServer, outside: str, ledger: str) -> Work:
-    """A worker of Ascertain that serves the one kind."""
+def start_ascertain(folder: Path, temporal: TemporalServer, file: Path, ledger: str) -> Work:
+    """A worker of Ascertain with this deployment file."""
     variables = {
         **_server(temporal),
-        FILE_VARIABLE: str(deployment(folder, outside)),
+        FILE_VARIABLE: str(file),
         LEDGER_VARIABLE: ledger,
     }
     return Work("ascertain", "benchmarks.ascertain_worker", folder, variables)

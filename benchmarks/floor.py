@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from benchmarks.call import call
+from benchmarks.job import CLAIM, SETTLE, TABLE
 from benchmarks.plan import Contender
 from benchmarks.side import Side, one_by_one
 
@@ -15,14 +16,6 @@ if TYPE_CHECKING:
 
     from ascertain.adapters.wire import Wire
     from benchmarks.cpu import Part, Process
-
-_TABLE: Final = """
-create table job (
-    id text primary key, state text not null, external_id text, at timestamptz not null default now()
-)
-"""
-_CLAIM: Final = "insert into job (id, state) values ($1, 'IN_FLIGHT')"
-_SETTLE: Final = "update job set state = 'SETTLED', external_id = $2 where id = $1"
 
 
 def bare_call(wire: Wire, outside: str, processes: Mapping[Part, Process]) -> Side:
@@ -42,10 +35,10 @@ async def call_between_commits(
     processes: Mapping[Part, Process],
 ) -> Side:
     """The call after one durable commit and before another: the least that remembers it."""
-    await pool.execute(_TABLE)
+    await pool.execute(TABLE)
 
     async def do(task_id: str) -> None:
-        await pool.execute(_CLAIM, task_id)
-        await pool.execute(_SETTLE, task_id, await call(wire, outside, task_id))
+        await pool.execute(CLAIM, task_id)
+        await pool.execute(SETTLE, task_id, await call(wire, outside, task_id))
 
     return Side(Contender.CALL2, one_by_one(do), processes, database=database)

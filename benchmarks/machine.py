@@ -30,9 +30,9 @@ def machine() -> dict[str, str | int]:
     }
 
 
-def versions(*more: str) -> dict[str, str]:
-    """Of the packages that the sides run on."""
-    return {name: version(name) for name in ("ascertain", *_PACKAGES, *more)}
+def versions() -> dict[str, str]:
+    """Of the packages that our sides run on."""
+    return {name: version(name) for name in ("ascertain", *_PACKAGES)}
 
 
 def load_average() -> float:

@@ -19,8 +19,9 @@ class Contender(StrEnum):
     ``ascertain`` inline effect behind a claim · ``eager`` the same, submitted by the worker's own process ·
     ``stream`` many effects in one stream, a chunk at a time · ``bare`` plain Temporal with an ordinary
     activity · ``dbos`` a DBOS workflow per effect · ``dbos50`` a DBOS workflow per fifty effects, which it
-    claims and settles together · ``call`` the HTTP call alone · ``call2`` the call between two commits on
-    PostgreSQL.
+    claims and settles together · ``procrastinate`` a Procrastinate job with a table of claims in it ·
+    ``restate`` a Restate invocation per effect · ``call`` the HTTP call alone · ``call2`` the call between
+    two commits on PostgreSQL.
     """
 
     ASCERTAIN = "ascertain"
@@ -29,12 +30,14 @@ class Contender(StrEnum):
     BARE = "bare"
     DBOS = "dbos"
     DBOS50 = "dbos50"
+    PROCRASTINATE = "procrastinate"
+    RESTATE = "restate"
     CALL = "call"
     CALL2 = "call2"
 
 
 FLOOR = frozenset({Contender.CALL, Contender.CALL2})
-PEERS = frozenset({Contender.DBOS, Contender.DBOS50})
+PEERS = frozenset({Contender.DBOS, Contender.DBOS50, Contender.PROCRASTINATE, Contender.RESTATE})
 # The sides whose work one worker process of Ascertain does.
 SERVED = frozenset({Contender.ASCERTAIN, Contender.STREAM})
 USUAL = tuple(contender for contender in Contender if contender not in PEERS)

@@ -10,12 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
 
 _PARTS: Final = ("client", "worker", "server", "database")
 _NONE: Final = "-"
+_MIB: Final = 1024**2
 _COUNTED: Final = ("statements", "commits", "wal_syncs", "wal_bytes")
 
 
@@ -54,10 +55,7 @@ def as_markdown(result: Mapping[str, Any]) -> str:
 
 def sheets(result: Mapping[str, Any]) -> Iterator[Sheet]:
     """Every table of a result that has rows."""
-    if "sides" in result:
-        made = [_processor, _time, _cost, _ratios]
-    else:
-        made = [_scale if "scale" in result else _takeover]
+    made = next(makes for key, makes in _SHEETS.items() if key in result)
     return (sheet for make in (*made, _aims) if (sheet := make(result)).rows)
 
 
@@ -131,6 +129,21 @@ def _takeover(result: Mapping[str, Any]) -> Sheet:
     return Sheet("Until it is asked for, or settled, s", ["after", "median (least to most)"], rows)
 
 
+def _memory(result: Mapping[str, Any]) -> Sheet:
+    rows = [
+        [
+            case,
+            part,
+            *(_number(found[key] / _MIB) for key in ("before", "after")),
+            str(found["per_task"]),
+        ]
+        for case, parts in result["memory"].items()
+        for part, found in parts.items()
+    ]
+    heads = ["open tasks", "of", "before, MiB", "after, MiB", "bytes per task"]
+    return Sheet(f"Resident memory before and after {result['tasks']:,} tasks", heads, rows)
+
+
 def _ratios(result: Mapping[str, Any]) -> Sheet:
     keys = ("cpu_ms", "tasks_per_s", "p50_ms", "p95_ms")
     rows = [
@@ -155,6 +168,15 @@ def _aims(result: Mapping[str, Any]) -> Sheet:
         for aim in aims
     ]
     return Sheet("Aims", ["ratio", "of", "wanted", "measured", ""], rows)
+
+
+# By the key that only a result of the kind has.
+_SHEETS: Final[Mapping[str, Sequence[Callable[[Mapping[str, Any]], Sheet]]]] = {
+    "sides": (_processor, _time, _cost, _ratios),
+    "scale": (_scale,),
+    "takeover": (_takeover,),
+    "memory": (_memory,),
+}
 
 
 def _words(name: str) -> str:

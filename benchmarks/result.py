@@ -6,14 +6,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from benchmarks import machine, summary
-from benchmarks.plan import PEERS, Contender
+from benchmarks.peer import presence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from benchmarks.ledger_cost import LedgerCost
     from benchmarks.measure import Measured
-    from benchmarks.plan import Load, Plan
+    from benchmarks.plan import Contender, Load, Plan
 
 _DIGITS: Final = 4
 
@@ -35,7 +35,7 @@ def as_json(
         "rounds": plan.rounds,
         "machine": machine.machine(),
         "load_average": {"before": load_before, "after": machine.load_average()},
-        "versions": machine.versions(*(["dbos"] if PEERS & set(plan.contenders) else [])),
+        "versions": {**machine.versions(), **presence.versions(plan.contenders)},
         "idle_cpu_ms_per_s": {
             side: {part: spent * 1000 for part, spent in parts.items()}
             for side, parts in measured.idle.items()

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import asyncpg
 from temporalio.client import Client as TemporalClient
 from temporalio.contrib.pydantic import pydantic_data_converter
 
@@ -23,8 +22,10 @@ from benchmarks import durable, floor
 from benchmarks.answering import AnsweringServer
 from benchmarks.cpu import Part, Process
 from benchmarks.eager import eager
-from benchmarks.peer import launched
-from benchmarks.plan import FLOOR, PEERS, SERVED, Contender, Plan, Store
+from benchmarks.job import jobs
+from benchmarks.peer import procrastinate, restate
+from benchmarks.peer.dbos import launched
+from benchmarks.plan import FLOOR, SERVED, Contender, Plan, Store
 from benchmarks.work import Work
 from starter.postgres import EmbeddedPostgres
 from starter.temporal import TemporalServer
@@ -32,11 +33,12 @@ from starter.temporal import TemporalServer
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
-    from benchmarks.peer import Dbos
+    import asyncpg
+
     from benchmarks.side import Side
     from starter.server import Server
 
-_CONNECTIONS: Final = 8
+_DBOS: Final = frozenset({Contender.DBOS, Contender.DBOS50})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +75,12 @@ async def running(plan: Plan) -> AsyncGenerator[tuple[Stack, list[Side]]]:
     with folder_of_run() as folder:
         async with AsyncExitStack() as closing:
             stack = await _servers(closing, folder, plan.store)
-            peer = await _peer(closing, stack) if PEERS & set(plan.contenders) else None
+            peers = await _peers(closing, stack, plan)
             served = await _served(closing, stack) if SERVED & set(plan.contenders) else None
             yield (
                 stack,
                 [
-                    await _side(closing, stack, contender, peer, served)
+                    peers.get(contender) or await _side(closing, stack, contender, served)
                     for contender in plan.contenders
                 ],
             )
@@ -113,15 +115,10 @@ async def _side(
     closing: AsyncExitStack,
     stack: Stack,
     contender: Contender,
-    peer: Dbos | None,
     served: Served | None,
 ) -> Side:
     if contender in FLOOR:
         return await _floor(closing, stack, contender)
-    if peer is not None and contender in PEERS:
-        return (peer.one_each if contender is Contender.DBOS else peer.in_chunks)(
-            {**_here(stack), Part.DATABASE: Process(stack.postgres.pid)}
-        )
     processes = {**_here(stack), Part.SERVER: Process(stack.temporal.pid)}
     if contender is Contender.BARE:
         return await _bare(closing, stack, processes)
@@ -147,7 +144,8 @@ async def _bare(closing: AsyncExitStack, stack: Stack, processes: dict[Part, Pro
 
 async def _served(closing: AsyncExitStack, stack: Stack) -> Served:
     ledger = await _ledger(stack, Contender.ASCERTAIN)
-    work = durable.start_ascertain(stack.folder, stack.temporal, stack.outside.url, ledger)
+    file = durable.deployment(stack.folder, stack.outside.url)
+    work = durable.start_ascertain(stack.folder, stack.temporal, file, ledger)
     await _ready(closing, work)
     return Served(work, ledger, await _client(stack))
 
@@ -173,33 +171,50 @@ async def _ready(closing: AsyncExitStack, work: Work) -> None:
 
 
 async def _floor(closing: AsyncExitStack, stack: Stack, contender: Contender) -> Side:
-    wire = Wire()
-    closing.push_async_callback(wire.aclose)
+    wire = _wire(closing)
     if contender is Contender.CALL:
         return floor.bare_call(wire, stack.outside.url, _here(stack))
     pool, database = await _jobs(closing, stack, "jobs")
-    processes = {**_here(stack), Part.DATABASE: Process(stack.postgres.pid)}
+    processes = _beside_database(stack)
     return await floor.call_between_commits(wire, stack.outside.url, pool, database, processes)
 
 
-async def _peer(closing: AsyncExitStack, stack: Stack) -> Dbos:
+async def _peers(closing: AsyncExitStack, stack: Stack, plan: Plan) -> dict[Contender, Side]:
+    """The plan's peers, started."""
+    found: dict[Contender, Side] = {}
+    outside, processes = stack.outside.url, _beside_database(stack)
+    if _DBOS & set(plan.contenders):
+        pool, database = await _jobs(closing, stack, "dbos")
+        serving = launched(_wire(closing), outside, pool, database)
+        peer = await closing.enter_async_context(serving)
+        found[Contender.DBOS] = peer.one_each(processes)
+        found[Contender.DBOS50] = peer.in_chunks(processes)
+    if Contender.PROCRASTINATE in plan.contenders:
+        pool, database = await _jobs(closing, stack, "procrastinate")
+        queued = procrastinate.queued(stack.folder, outside, pool, database, processes)
+        found[Contender.PROCRASTINATE] = await closing.enter_async_context(queued)
+    if Contender.RESTATE in plan.contenders:
+        invoked = restate.invoked(stack.folder, _wire(closing), outside, _here(stack))
+        found[Contender.RESTATE] = await closing.enter_async_context(invoked)
+    return found
+
+
+def _wire(closing: AsyncExitStack) -> Wire:
     wire = Wire()
     closing.push_async_callback(wire.aclose)
-    pool, database = await _jobs(closing, stack, "dbos")
-    return await closing.enter_async_context(launched(wire, stack.outside.url, pool, database))
+    return wire
 
 
 async def _jobs(
     closing: AsyncExitStack, stack: Stack, name: str
 ) -> tuple[asyncpg.Pool[asyncpg.Record], str]:
-    """A database for a table of claims, with as many connections as a worker's ledger has."""
+    """A database for a table of claims, and connections to it."""
     database = await stack.postgres.create_database(name)
-    pool = await closing.enter_async_context(
-        asyncpg.create_pool(
-            database, min_size=1, max_size=_CONNECTIONS, ssl=False, reset=_leave_as_is
-        )
-    )
-    return pool, database
+    return await closing.enter_async_context(jobs(database)), database
+
+
+def _beside_database(stack: Stack) -> dict[Part, Process]:
+    return {**_here(stack), Part.DATABASE: Process(stack.postgres.pid)}
 
 
 def _here(stack: Stack) -> dict[Part, Process]:
@@ -207,7 +222,3 @@ def _here(stack: Stack) -> dict[Part, Process]:
         Part.CLIENT: Process(os.getpid(), with_children=False),
         Part.OUTSIDE: Process(stack.outside.pid),
     }
-
-
-async def _leave_as_is(_: asyncpg.Connection[asyncpg.Record]) -> None:
-    """As the ledger's sessions: asyncpg's own reset would be one more statement after each."""

@@ -48,6 +48,10 @@ LIMITS: Final[Mapping[tuple[Contender, Contender], Limits]] = {
     (Contender.EAGER, Contender.DBOS): Limits(p50=1.3),
     (Contender.STREAM, Contender.DBOS): Limits(cpu=1 / 8, throughput=10),
     (Contender.STREAM, Contender.DBOS50): Limits(cpu=1.3, throughput=1.0),
+    (Contender.ASCERTAIN, Contender.PROCRASTINATE): Limits(),
+    (Contender.STREAM, Contender.PROCRASTINATE): Limits(),
+    (Contender.ASCERTAIN, Contender.RESTATE): Limits(),
+    (Contender.STREAM, Contender.RESTATE): Limits(),
 }
 
 

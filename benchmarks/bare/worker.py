@@ -12,6 +12,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from ascertain.adapters.wire import Wire
+from benchmarks.bare.waiting import BareWaiting
 from benchmarks.bare.workflow import CREATE, TASK_QUEUE, BareTask
 from benchmarks.call import call
 from benchmarks.ready import say_ready
@@ -41,7 +42,12 @@ async def main() -> None:
     )
     wire = Wire()
     facts = Facts(wire, os.environ[OUTSIDE])
-    worker = Worker(client, task_queue=TASK_QUEUE, workflows=[BareTask], activities=[facts.create])
+    worker = Worker(
+        client,
+        task_queue=TASK_QUEUE,
+        workflows=[BareTask, BareWaiting],
+        activities=[facts.create],
+    )
     async with worker:
         say_ready("bare")
         await stop.wait()

@@ -1,17 +1,14 @@
-"""DBOS, the peer that needs no server but PostgreSQL: its workflows run in the process that starts them.
-
-It is in no environment but the one that ``./run bench --peers`` prepares, so it is found by name.
-"""
+"""DBOS, which needs no server but PostgreSQL: its workflows run in the process that starts them."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
-import importlib.util
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.call import call
+from benchmarks.job import TABLE
 from benchmarks.plan import Contender
 from benchmarks.side import BULK_SCALE, Side, one_by_one
 
@@ -27,21 +24,11 @@ _PACKAGE: Final = "dbos"
 _CHUNK: Final = 50
 # As many effects under way as a stream has.
 _WINDOW: Final = 8
-_TABLE: Final = """
-create table job (
-    id text primary key, state text not null, external_id text, at timestamptz not null default now()
-)
-"""
 _CLAIM: Final = "insert into job (id, state) select unnest($1::text[]), 'IN_FLIGHT'"
 _SETTLE: Final = """
 update job set state = 'SETTLED', external_id = told.external_id
 from unnest($1::text[], $2::text[]) as told (id, external_id) where job.id = told.id
 """
-
-
-def is_here() -> bool:
-    """Whether it can be measured in this environment."""
-    return importlib.util.find_spec(_PACKAGE) is not None
 
 
 @asynccontextmanager
@@ -57,7 +44,7 @@ async def launched(
         database: Where DBOS keeps its own tables.
     """
     package = importlib.import_module(_PACKAGE)
-    await jobs.execute(_TABLE)
+    await jobs.execute(TABLE)
     package.DBOS(
         config={
             "name": "benchmark",
