@@ -10,7 +10,7 @@ from ascertain.contracts.value import Value
 
 # Failing one of these alone, an adapter can be used: what it declares too much is taken off.
 OF_DECLARATION: Final = frozenset(
-    {"key", "key_life", "compares_bodies", "lookup_finds", "lookup_lag"}
+    {"key", "key_life", "compares_bodies", "lookup_finds", "lookup_lag", "in_flight"}
 )
 
 
@@ -28,6 +28,7 @@ class Measured(Value):
         compares_bodies: Whether a reused key with another body was told apart.
         lookup_finds: Whether a fact was found by the lookup.
         lag: A fact was still not visible so long after it was there.
+        in_flight: So long after a request was sent, its effect was still to come, and came.
     """
 
     kind: str
@@ -40,6 +41,7 @@ class Measured(Value):
     compares_bodies: bool | None = None
     lookup_finds: bool | None = None
     lag: timedelta | None = None
+    in_flight: timedelta | None = None
 
     @property
     def unfit(self) -> tuple[str, ...]:
@@ -62,4 +64,6 @@ def limited(declared: Semantics, measured: Measured) -> Semantics:
         changes["lookup"] = None
     if measured.lag is not None:
         changes["lag"] = max(declared.lag, measured.lag)
+    if measured.in_flight is not None:
+        changes["in_flight_max"] = max(declared.in_flight_max, measured.in_flight)
     return declared.model_copy(update=changes)

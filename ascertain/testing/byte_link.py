@@ -65,7 +65,7 @@ class ByteLink(Link):
                 return
             if isinstance(fault, Substitute) and not fault.forwarded:
                 await self._faults.count(fault)
-                await self._send(fault.reply)
+                await self._send(fault.of(b""))
                 await self._finish("close")
                 return
             if isinstance(fault, BlackHole):
@@ -118,9 +118,9 @@ class ByteLink(Link):
                 if how != "silence":
                     await self._finish(how)
                 return self._muted
-            case Substitute(reply=reply):
+            case Substitute():
                 await self._faults.count(fault)
-                await self._send(reply)
+                await self._send(fault.of(chunk))
                 await self._finish("close")
                 return False
             case CutReply() | HalfClose():

@@ -74,13 +74,17 @@ class Substitute:
     """Another reply in the place of the outside's, and the end of the connection behind it.
 
     Attributes:
-        reply: The bytes that go back.
+        reply: The bytes that go back, or what makes them of the outside's own.
         forwarded: Whether the outside got the request, and did what it does.
     """
 
     kind: ClassVar = "substitute"
-    reply: bytes
+    reply: bytes | Callable[[bytes], bytes]
     forwarded: bool = True
+
+    def of(self, whole: bytes) -> bytes:
+        """The bytes in the place of these; over HTTP a whole reply, elsewhere a piece of one."""
+        return self.reply if isinstance(self.reply, bytes) else self.reply(whole)
 
 
 ReplyFault = Pass | DropReply | CutReply | HalfClose | Delay | Substitute

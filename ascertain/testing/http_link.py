@@ -115,12 +115,12 @@ class HttpLink(Link):
                 await self._finish("silence")
                 return False
             case Substitute():
-                await self._say_instead(fault)
+                await self._say_instead(fault, whole)
                 return False
             case _:
                 assert_never(fault)
         return True
 
-    async def _say_instead(self, fault: Substitute) -> None:
-        await self._send(fault.reply)
+    async def _say_instead(self, fault: Substitute, whole: bytes = b"") -> None:
+        await self._send(fault.of(whole))
         await self._finish("close")

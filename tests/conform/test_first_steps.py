@@ -44,7 +44,7 @@ async def test_what_is_not_declared_is_measured_and_not_said_to_hold():
     report = await conform(trial("Letters", KEYLESS, UNDECLARED))
     lines = by_name(report)
     assert report.ok, report.text()
-    for name in ("key", "compares_bodies", "in_flight"):
+    for name in ("key", "compares_bodies", "batch", "listing"):
         assert lines[name].result is Result.NOT_TRIED
     assert report.measured.key_honoured is False
 

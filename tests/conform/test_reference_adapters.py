@@ -18,6 +18,12 @@ def passed(report):
     return tried
 
 
+async def test_an_adapter_that_sends_batches_and_lists_passes():
+    tried = passed(await conform(trials.http_in_batches))
+    assert {"batch", "batch_permit", "batch_parts", "batch_lost"} <= tried
+    assert {"listing", "listing_end", "listing_down", "max_duration", "in_flight"} <= tried
+
+
 @pytest.mark.parametrize("name", ["http", "stripe", "s3"])
 async def test_an_adapter_that_can_be_asked_over_http_passes(name):
     tried = passed(await conform(getattr(trials, name)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,13 +13,13 @@ import httpx
 
 from ascertain.adapters.target import STATEMENTS
 from ascertain.testing.conformance import Trial
-from ascertain.testing.knob import Dedupe, Knobs
+from ascertain.testing.knob import Dedupe, Knobs, LookupKnobs
 from ascertain.testing.outside import Outside
 from tests.adapters.consumer import SIGNING, consumer
 from tests.adapters.localstripe_process import localstripe
 from tests.adapters.mail_server import mail_server
 from tests.adapters.model_api import model_api
-from tests.adapters.notes import OPTIONS
+from tests.adapters.notes import FACTS, OPTIONS
 from tests.adapters.object_store import IDS, object_store
 
 MAKES = str(Path(__file__).parents[1] / "adapters" / "makes.py")
@@ -29,9 +30,15 @@ def port_of(url):
     return urlsplit(url).port
 
 
+SMALL_PAGES = LookupKnobs(page_size=5)
+CENSUS = {name: OPTIONS["lookup"][name] for name in ("url", "items", "paging", *FACTS)}
+del CENSUS["differs"]
+BATCH = {"url": "/batches", "body": "items", "items": "results"}
+
+
 @asynccontextmanager
 async def http():
-    async with Outside(Knobs(dedupe=Dedupe(by="key_and_body"))) as outside:
+    async with Outside(Knobs(dedupe=Dedupe(by="key_and_body"), lookup=SMALL_PAGES)) as outside:
 
         async def facts(effect_id):
             return len(outside.books.facts_of(effect_id))
@@ -39,13 +46,32 @@ async def http():
         yield Trial(
             kind=lambda url: {
                 "adapter": "http",
-                "options": {**OPTIONS, "base_url": url, "timeout": 2},
+                "options": {**OPTIONS, "base_url": url, "timeout": 2, "census": CENSUS},
                 "semantics": {"idempotent_for": "PT24H", "compares_bodies": True},
             },
             secrets=lambda _: {"KEY": KEY},
             input=lambda number: {"text": "hello", "amount": number},
             outside=outside.url,
             facts=facts,
+        )
+
+
+@asynccontextmanager
+async def http_in_batches():
+    """One request cannot carry the keys of many, so there is none."""
+    request = {name: OPTIONS["request"][name] for name in ("method", "url", "json")}
+    batch = {**BATCH, "effect_id": "reference", "status": "code"}
+    async with http() as trial:
+        yield replace(
+            trial,
+            kind=lambda url: {
+                "adapter": "http",
+                "options": {
+                    **trial.kind(url)["options"],
+                    "request": request,
+                    "batch": batch,
+                },
+            },
         )
 
 

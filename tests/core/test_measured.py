@@ -35,6 +35,7 @@ MEASURED = st.builds(
     compares_bodies=st.none() | st.booleans(),
     lookup_finds=st.none() | st.booleans(),
     lag=st.none() | LENGTHS,
+    in_flight=st.none() | LENGTHS,
 )
 
 
@@ -50,7 +51,8 @@ def test_nothing_that_was_measured_widens_what_was_declared(declared, seen):
     assert left.compares_bodies <= declared.compares_bodies
     assert left.lookup in {declared.lookup, None}
     assert left.lag >= declared.lag
-    kept = {"in_flight_max", "max_duration", "key_margin", "harmless", "pure"}
+    assert left.in_flight_max >= declared.in_flight_max
+    kept = {"max_duration", "key_margin", "harmless", "pure"}
     assert left.model_dump(include=kept) == declared.model_dump(include=kept)
 
 
@@ -75,6 +77,12 @@ def test_a_key_that_was_forgotten_protects_as_long_as_it_was_seen_to_be_honoured
 def test_a_lookup_that_finds_nothing_is_none_and_a_late_one_is_as_late_as_was_seen():
     assert limited(DAY, measured(lookup_finds=False)).lookup is None
     assert limited(DAY, measured(lag=timedelta(days=2))).lag == timedelta(days=2)
+
+
+def test_what_takes_effect_later_than_declared_is_waited_for_as_long_as_was_seen():
+    late, early = timedelta(minutes=2), timedelta(0)
+    assert limited(DAY, measured(in_flight=late)).in_flight_max == late
+    assert limited(DAY, measured(in_flight=early)).in_flight_max == DAY.in_flight_max
 
 
 def test_only_a_declaration_that_was_too_large_can_be_mended_by_a_smaller_one():

@@ -17,6 +17,7 @@ from ascertain.testing.fault import (
     HalfClose,
     OnReply,
     ReplyFault,
+    Substitute,
 )
 from ascertain.testing.proxy import FaultProxy
 from tests.testing.raw_target import raw_target
@@ -324,3 +325,12 @@ async def test_the_end_of_the_clients_stream_reaches_the_target() -> None:
 async def test_waiting_for_a_fault_that_does_not_come_ends(proxy: FaultProxy) -> None:
     with pytest.raises(TimeoutError, match="0 of 1 drop_reply"):
         await proxy.wait_injected("drop_reply", within_s=0.01)
+
+
+async def test_a_piece_of_the_targets_reply_can_be_changed(
+    store: Store, proxy: FaultProxy, client: Client
+) -> None:
+    proxy.inject(Substitute(lambda piece: piece.replace(b"kept", b"lost")), times=1)
+    assert await client.say("one") == b"250 lost one\n"
+    assert await client.reader.read() == b""
+    assert store.lines == [b"one"]

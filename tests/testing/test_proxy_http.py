@@ -375,6 +375,16 @@ async def test_another_reply_can_stand_in_the_place_of_the_outsides(
     assert proxy.injected["substitute"] == 1
 
 
+async def test_the_outsides_own_reply_can_be_changed(
+    outside: Outside, proxy: FaultProxy, client: httpx.AsyncClient
+) -> None:
+    changed = Substitute(lambda whole: whole.replace(b"inv-1", b"inv-2"))
+    proxy.inject(changed, match=rb"POST", times=1)
+    reply = await client.post("/facts", json={"reference": "inv-1"})
+    assert (reply.status_code, reply.json()["reference"]) == (201, "inv-2")
+    assert [fact.reference for fact in outside.books.facts] == ["inv-1"]
+
+
 async def test_every_request_is_shown_before_its_fault(outside: Outside) -> None:
     seen: list[bytes] = []
     async with FaultProxy("127.0.0.1", outside.port, on_request=seen.append) as proxy:

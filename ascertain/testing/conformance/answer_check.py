@@ -6,9 +6,11 @@ from datetime import timedelta
 from typing import Final
 
 from ascertain.contracts.outcome import NotDone
-from ascertain.testing.conformance.bench import Attempted, Bench, NotTried, expect
+from ascertain.testing.conformance.bench import Bench
 from ascertain.testing.conformance.check import Check
 from ascertain.testing.conformance.reply import error, false_successes, odd_successes
+from ascertain.testing.conformance.seen import Attempted
+from ascertain.testing.conformance.verdict import NotTried, expect
 from ascertain.testing.fault import CutReply, DropReply, Fault, Substitute
 
 _GATEWAY: Final = (408, 499, 500, 502, 503, 504)
@@ -29,7 +31,7 @@ async def lost_answer(bench: Bench) -> None:
         faults["in its first line"] = CutReply(keep_bytes=10)
         faults["before its last byte"] = CutReply(keep_bytes=-1)
     for where, fault in faults.items():
-        attempted = await _done_behind(bench, fault)
+        attempted = await done_behind(bench, fault)
         seen = f"an answer that is lost {where} came to {attempted.told}"
         expect(attempted.doubted, f"{seen}, and the outside has done it: only doubt is true")
 
@@ -39,7 +41,8 @@ async def silence(bench: Bench) -> None:
     bench.needs_making_request()
     if bench.declared.max_duration > _SILENCE_AT_MOST:
         raise NotTried("max_duration is too long to be waited for; give the trial a short timeout")
-    attempted = await _done_behind(bench, DropReply("silence"))
+    attempted = await done_behind(bench, DropReply("silence"))
+    bench.seen.silence_s = attempted.reply.took_s
     expect(attempted.doubted, f"silence came to {attempted.told}; only doubt is true")
 
 
@@ -49,7 +52,7 @@ async def gateway(bench: Bench) -> None:
     for status in _GATEWAY:
         if status in bench.trial.refuses:
             continue
-        attempted = await _done_behind(bench, Substitute(error(status)))
+        attempted = await done_behind(bench, Substitute(error(status)))
         seen = f"a gateway's {status} came to {attempted.told}"
         expect(attempted.doubted, f"{seen}, and the outside has done it: only doubt is true")
 
@@ -68,7 +71,7 @@ async def odd_answer(bench: Bench) -> None:
     """Success that cannot be read, or is too much to be read."""
     bench.over_http()
     for what, raw in odd_successes().items():
-        attempted = await _done_behind(bench, Substitute(raw))
+        attempted = await done_behind(bench, Substitute(raw))
         wrong = attempted.said in {"not_done", "refused"}
         expect(not wrong, f"200 with {what} came to {attempted.told}, and the outside has done it")
         grown = attempted.reply.grown_bytes
@@ -94,7 +97,7 @@ async def _attempted(bench: Bench, fault: Fault) -> Attempted:
         return await bench.perform(sent)
 
 
-async def _done_behind(bench: Bench, fault: Fault) -> Attempted:
+async def done_behind(bench: Bench, fault: Fault) -> Attempted:
     """An attempt whose answer meets the fault; the outside's books show that it was done."""
     sent = await bench.fresh()
     with bench.fault(fault):
@@ -107,7 +110,7 @@ async def _done_behind(bench: Bench, fault: Fault) -> Attempted:
 
 CHECKS: Final = (
     Check("lost_answer", "a lost answer is doubt, in whatever phase it is lost", lost_answer),
-    Check("silence", "silence ends within max_duration, and is doubt", silence),
+    Check("silence", "silence is doubt", silence),
     Check("gateway", "a gateway's answer says nothing of the work behind it", gateway),
     Check("bare_success", "a status of success without its proof settles nothing", bare_success),
     Check("odd_answer", "answers that are too large or cannot be read are contained", odd_answer),

@@ -16,23 +16,27 @@ from ascertain.contracts.effect import Effect
 from ascertain.contracts.fault import faults
 from ascertain.contracts.finding import Found
 from ascertain.contracts.outcome import Accepted, Settled
-from ascertain.errors import InvalidSettings
+from ascertain.errors import InvalidSettings, Unlisted
 from ascertain.settings import KindSettings
-from ascertain.testing.conformance.message import Opening, Order, Reply
+from ascertain.testing.conformance.message import Opening, Order, Sent
 from ascertain.testing.conformance.seat import Seat
+from ascertain.testing.conformance.seen import Attempted, Looked, Seen, Shown
+from ascertain.testing.conformance.verdict import Failed, NotTried, Unworkable, expect
 from ascertain.testing.fault import predicate
 from ascertain.testing.proxy import FaultProxy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator
+    from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+    from datetime import datetime
 
-    from ascertain.contracts.finding import Finding
     from ascertain.contracts.outcome import Outcome
     from ascertain.contracts.semantics import Semantics
+    from ascertain.testing.conformance.message import Opened, Reply
     from ascertain.testing.conformance.trial import Trial
     from ascertain.testing.fault import Fault
 
 LOOKUP_S: Final = 5.0
+_LISTING_S: Final = 20.0
 _POLL_S: Final = 0.05
 _TRIES: Final = 3
 _LATE: Final = (
@@ -42,92 +46,12 @@ _LATE: Final = (
 _READS: Final = (b"GET ", b"HEAD ")
 
 
-class Failed(Exception):
-    """The check does not hold; says what was seen."""
-
-
-class Unworkable(Failed):
-    """Not even a plain attempt settles, so that nothing else can be tried."""
-
-
-class NotTried(Exception):
-    """The check cannot be made here; says why."""
-
-
-def expect(holds: bool, seen: str) -> None:  # noqa: FBT001 - reads as a sentence
-    """Let the check fail unless it holds."""
-    if not holds:
-        raise Failed(seen)
-
-
-@dataclass(frozen=True)
-class Sent:
-    """An effect with its frozen bytes."""
-
-    effect: Effect
-    frozen: str
-    job_id: str | None = None
-
-    @property
-    def id(self) -> str:
-        """The effect's id."""
-        return self.effect.effect_id
-
-
-@dataclass(frozen=True)
-class Attempted:
-    """What one attempt came to.
-
-    Attributes:
-        said: The outcome's type; ``raised`` for an exception, ``permit_lost`` for that one.
-        requests: What the proxy saw meanwhile.
-    """
-
-    said: str
-    outcome: Outcome | None
-    reply: Reply
-    requests: tuple[bytes, ...]
-
-    @property
-    def doubted(self) -> bool:
-        """Whether it is UNKNOWN: the adapter says so, or says nothing that counts."""
-        return self.said in {"unknown", "raised"}
-
-    @property
-    def told(self) -> str:
-        """In words."""
-        word = getattr(self.outcome, "error_class", "")
-        more = f" ({word})" if word else f" ({self.reply.raised})" if self.reply.raised else ""
-        return f"{self.said}{more}"
-
-
-@dataclass(frozen=True)
-class Looked:
-    """What one lookup came to; ``raised`` for any exception: LookupDown, to a worker."""
-
-    said: str
-    finding: Finding | None
-    reply: Reply
-
-
-@dataclass
-class Seen:
-    """What was measured on the way; None: not yet, or not to be measured."""
-
-    key_honoured: bool | None = None
-    key_honoured_for_s: float | None = None
-    key_forgotten_after_s: float | None = None
-    compares_bodies: bool | None = None
-    lookup_finds: bool | None = None
-    lag_s: float | None = None
-
-
 @dataclass
 class Bench:
     """One trial under way; ``open_bench`` makes it.
 
     Attributes:
-        declared: The semantics of the adapter and of the trial's table.
+        opened: What the adapter is, by its own word and the trial's table.
         proxy: None where nothing goes over a socket.
         http: Whether the proxy knows requests and answers.
         unworkable: Whether not even a plain attempt settles.
@@ -138,12 +62,17 @@ class Bench:
     seat: Seat
     proxy: FaultProxy | None
     http: bool
-    declared: Semantics
+    opened: Opened
     requests: list[bytes]
     seen: Seen = field(default_factory=Seen)
     unworkable: bool = False
     _number: int = 0
     _run: str = field(default_factory=lambda: secrets.token_hex(3))
+
+    @property
+    def declared(self) -> Semantics:
+        """The semantics of the adapter and of the trial's table."""
+        return self.opened.semantics
 
     def through(self) -> FaultProxy:
         """The proxy, where there is one."""
@@ -185,10 +114,10 @@ class Bench:
 
     async def prepare(self, effect: Effect) -> Sent:
         """Freeze its bytes."""
-        reply = await self.seat.obey(Order(id=0, do="prepare", effect=effect), LOOKUP_S)
+        reply = await self.seat.obey(Order(do="prepare", sent=(Sent(effect=effect),)), LOOKUP_S)
         if reply.frozen is None:
             raise Failed(f"prepare raised {reply.raised}: {reply.text}")
-        return Sent(effect, reply.frozen)
+        return Sent(effect=effect, frozen=reply.frozen)
 
     async def fresh(self) -> Sent:
         """A new effect, ready to be sent."""
@@ -197,28 +126,42 @@ class Bench:
     async def perform(self, sent: Sent, *, attempt: int = 1, lost: bool = False) -> Attempted:
         """One attempt, as a worker makes it."""
         before = len(self.requests)
-        order = Order(
-            id=0, do="perform", effect=sent.effect, frozen=sent.frozen, attempt=attempt, lost=lost
-        )
+        reply = await self._attempt(Order(do="perform", sent=(sent,), attempt=attempt, lost=lost))
+        return Attempted.of(reply.outcome, reply, self.requests[before:])
+
+    async def perform_many(self, sent: Sequence[Sent], *, lost: bool = False) -> list[Attempted]:
+        """One call for all of them, as a worker makes it."""
+        before = len(self.requests)
+        reply = await self._attempt(Order(do="perform_many", sent=tuple(sent), lost=lost))
+        came_to: Sequence[Outcome | None] = reply.outcomes or [None] * len(sent)
+        if reply.outcomes is not None:
+            seen = f"perform_many gave {len(came_to)} outcomes of {len(sent)} effects"
+            expect(len(came_to) == len(sent), seen)
+        return [Attempted.of(each, reply, self.requests[before:]) for each in came_to]
+
+    async def _attempt(self, order: Order) -> Reply:
         reply = await self.seat.obey(order, self.declared.max_duration.total_seconds())
-        said: str = "raised" if reply.outcome is None else reply.outcome.type
-        if reply.raised == "PermitLost":
-            said = "permit_lost"
-        return Attempted(said, reply.outcome, reply, tuple(self.requests[before:]))
+        if isinstance(reply.outcome, Settled | Accepted):
+            self.seen.quickest_s = min(reply.took_s, self.seen.quickest_s or reply.took_s)
+        return reply
 
     async def lookup(self, sent: Sent) -> Looked:
         """One question."""
-        order = Order(
-            id=0,
-            do="lookup",
-            effect=sent.effect,
-            frozen=sent.frozen,
-            job_id=sent.job_id,
-            within_s=LOOKUP_S,
-        )
-        reply = await self.seat.obey(order, LOOKUP_S)
+        reply = await self.seat.obey(Order(do="lookup", sent=(sent,), within_s=LOOKUP_S), LOOKUP_S)
         said = "raised" if reply.finding is None else reply.finding.type
         return Looked(said, reply.finding, reply)
+
+    async def listing(self, *, since: datetime | None = None) -> Shown:
+        """The outside's whole list.
+
+        Raises:
+            NotTried: This kind is not declared so that it could be listed.
+        """
+        order = Order(do="listing", within_s=_LISTING_S, since=since)
+        reply = await self.seat.obey(order, _LISTING_S)
+        if reply.raised == Unlisted.__name__:
+            raise NotTried(reply.text)
+        return Shown(reply.listed, reply)
 
     async def made(self) -> tuple[Sent, Attempted]:
         """A fact that exists, or work that was accepted.
@@ -230,9 +173,10 @@ class Bench:
             sent = await self.fresh()
             tried = await self.perform(sent)
             if isinstance(tried.outcome, Settled):
+                self.seen.external_ids[sent.id] = tried.outcome.receipt.external_id
                 return sent, tried
             if isinstance(tried.outcome, Accepted):
-                return Sent(sent.effect, sent.frozen, tried.outcome.job_id), tried
+                return sent.model_copy(update={"job_id": tried.outcome.job_id}), tried
         where = (
             ""
             if self.proxy
@@ -268,10 +212,13 @@ class Bench:
         return count
 
     @contextlib.contextmanager
-    def fault(self, fault: Fault, *, on: Literal["making", "any"] = "making") -> Generator[None]:
+    def fault(
+        self, fault: Fault, *, on: Literal["making", "any"] | Callable[[bytes], bool] = "making"
+    ) -> Generator[None]:
         """The fault, for every request of that sort, as long as it lasts."""
         proxy = self.through()
-        rule = proxy.inject(fault, match=self.makes if on == "making" else None)
+        sorts = {"making": self.makes, "any": None}
+        rule = proxy.inject(fault, match=sorts[on] if isinstance(on, str) else on)
         try:
             yield
         finally:
@@ -311,8 +258,8 @@ async def open_bench(trial: Trial) -> AsyncGenerator[Bench]:
             raise InvalidSettings(f"the trial's kind: {faults(error)}") from None
         opening = Opening(kind=trial.name, chosen=chosen, secrets=dict(trial.secrets(url)))
         seat = await stack.enter_async_context(Seat(opening))
-        declared = await seat.start()
-        yield Bench(trial, chosen, seat, proxy, http, declared, requests)
+        opened = await seat.start()
+        yield Bench(trial, chosen, seat, proxy, http, opened, requests)
 
 
 def _proxy(outside: str, on_request: Callable[[bytes], None], *, http: bool) -> FaultProxy:

@@ -7,12 +7,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from ascertain.contracts.outcome import Settled
-from ascertain.testing.conformance.bench import Bench, Failed, NotTried, Sent, expect
+from ascertain.testing.conformance.bench import Bench
 from ascertain.testing.conformance.check import Check
+from ascertain.testing.conformance.message import Sent
+from ascertain.testing.conformance.verdict import Failed, NotTried, expect
 
 if TYPE_CHECKING:
     from ascertain.contracts.effect import Effect
-    from ascertain.testing.conformance.bench import Attempted
+    from ascertain.testing.conformance.seen import Attempted
 
 _AT_ONCE: Final = 5
 _PROBES: Final = 6

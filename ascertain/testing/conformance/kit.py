@@ -9,17 +9,21 @@ from ascertain.contracts.measured import Measured
 from ascertain.testing.conformance import (
     answer_check,
     attempt_check,
+    batch_check,
     key_check,
+    listing_check,
     lookup_check,
     process_check,
+    time_check,
 )
-from ascertain.testing.conformance.bench import Failed, NotTried, Unworkable, open_bench
+from ascertain.testing.conformance.bench import open_bench
 from ascertain.testing.conformance.report import Line, Report, Result
 from ascertain.testing.conformance.seat import Ended, Stuck
 from ascertain.testing.conformance.trial import opened
+from ascertain.testing.conformance.verdict import Failed, NotTried, Unworkable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ascertain.testing.conformance.bench import Bench
     from ascertain.testing.conformance.check import Check
@@ -30,6 +34,9 @@ CHECKS: Final = (
     *key_check.CHECKS,
     *answer_check.CHECKS,
     *process_check.CHECKS,
+    *batch_check.CHECKS,
+    *listing_check.CHECKS,
+    *time_check.CHECKS,
 )
 # An adapter that ends its process so often is not given another one.
 _ENDS: Final = 2
@@ -41,13 +48,16 @@ def _nobody(line: Line) -> None:
     del line
 
 
-async def conform(given: object, on_line: Callable[[Line], None] = _nobody) -> Report:
+async def conform(
+    given: object, on_line: Callable[[Line], None] = _nobody, checks: Sequence[Check] = CHECKS
+) -> Report:
     """Try an adapter.
 
     Args:
         given: A ``Trial``, or a function without arguments that gives one or opens one (an asynchronous
             context manager).
         on_line: Called with each check as it ends.
+        checks: Only these, in their order; nothing is measured but what they see.
 
     Raises:
         InvalidSettings: The trial is wrong or its adapter cannot be opened; says what.
@@ -55,7 +65,7 @@ async def conform(given: object, on_line: Callable[[Line], None] = _nobody) -> R
     async with opened(given) as trial, open_bench(trial) as bench:
         lines: list[Line] = []
         ends: list[str] = []
-        for check in CHECKS:
+        for check in checks:
             lines.append(await _tried(bench, check, ends))
             on_line(lines[-1])
         for line in (_process(ends), _event_loop(bench), _secrets(bench)):
@@ -123,6 +133,7 @@ def _measured(bench: Bench, lines: list[Line]) -> Measured:
         compares_bodies=seen.compares_bodies,
         lookup_finds=seen.lookup_finds,
         lag=_length(seen.lag_s),
+        in_flight=_length(seen.in_flight_s),
     )
 
 

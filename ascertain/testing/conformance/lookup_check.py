@@ -9,9 +9,12 @@ from typing import Final
 
 from ascertain.contracts.finding import Found
 from ascertain.contracts.outcome import Settled
-from ascertain.testing.conformance.bench import Bench, Failed, Looked, NotTried, Sent, expect
+from ascertain.testing.conformance.bench import Bench
 from ascertain.testing.conformance.check import Check
+from ascertain.testing.conformance.message import Sent
 from ascertain.testing.conformance.reply import error, success
+from ascertain.testing.conformance.seen import Looked
+from ascertain.testing.conformance.verdict import Failed, NotTried, expect
 from ascertain.testing.fault import CutReply, DropReply, Fault, Substitute
 
 _POLL_S: Final = 0.05
@@ -69,10 +72,7 @@ async def down(bench: Bench) -> None:
     sent = await _found_once(bench)
     async with bench.unreachable():
         _says_nothing(await bench.lookup(sent), "refuses connections")
-    troubles = _troubles(http=bench.http)
-    if bench.http and bench.trial.proof == "answer":
-        troubles |= _false_answers()
-    for what, fault in troubles.items():
+    for what, fault in troubles(bench).items():
         with bench.fault(fault, on="any"):
             _says_nothing(await bench.lookup(sent), what)
 
@@ -100,7 +100,7 @@ async def differs(bench: Bench) -> None:
     sent = await _found_once(bench)
     other = sent.effect.model_copy(update={"input": bench.effect().input})
     prepared = await bench.prepare(other)
-    looked = await bench.lookup(Sent(other, prepared.frozen, sent.job_id))
+    looked = await bench.lookup(prepared.model_copy(update={"job_id": sent.job_id}))
     wrong = looked.said in {"found", "absent", "refused"}
     expect(not wrong, f"what is there is not what was asked for, and the lookup says {looked.said}")
 
@@ -154,22 +154,19 @@ def _says_nothing(looked: Looked, what: str) -> None:
     expect(right, f"an outside that {what} was taken for {looked.said}; raise LookupDown")
 
 
-def _troubles(*, http: bool) -> dict[str, Fault]:
+def troubles(bench: Bench) -> dict[str, Fault]:
+    """Ways in which an outside that can be reached cannot be asked all the same."""
     faults: dict[str, Fault] = {"resets": DropReply("reset"), "closes": DropReply("close")}
-    if not http:
+    if not bench.http:
         return faults
     faults["cuts its answer off"] = CutReply(keep_bytes=-1)
     for status in (429, 500, 502, 503):
         faults[f"answers with {status}"] = Substitute(error(status), forwarded=False)
+    if bench.trial.proof == "answer":
+        page = success(b"<html></html>", "text/html")
+        faults["answers with a page for people"] = Substitute(page, forwarded=False)
+        faults["answers with nothing"] = Substitute(success(b""), forwarded=False)
     return faults
-
-
-def _false_answers() -> dict[str, Fault]:
-    page = success(b"<html></html>", "text/html")
-    return {
-        "answers with a page for people": Substitute(page, forwarded=False),
-        "answers with nothing": Substitute(success(b""), forwarded=False),
-    }
 
 
 def _told(looked: Looked) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -12,27 +13,47 @@ from ascertain.contracts.finding import Finding
 from ascertain.contracts.outcome import Outcome
 from ascertain.contracts.semantics import Semantics
 from ascertain.contracts.value import Value
+from ascertain.ports import Listed
 from ascertain.settings import KindSettings
 
 _LENGTH_BYTES = 4
+
+
+class Sent(Value):
+    """One effect and the bytes that were frozen for it.
+
+    Attributes:
+        frozen: In base64.
+        job_id: What the outside called it when it accepted it.
+    """
+
+    effect: Effect
+    frozen: str = ""
+    job_id: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The effect's id."""
+        return self.effect.effect_id
 
 
 class Order(Value):
     """What the adapter is to do.
 
     Attributes:
-        lost: The permit is refused.
-        within_s: Of a lookup; of an attempt it is the declared ``max_duration``.
+        sent: With which effect; several for ``perform_many``, none for ``listing``.
+        lost: The permit is refused; of a batch, that of its last effect.
+        within_s: Of a lookup or a listing; an attempt has the declared ``max_duration``.
+        since: Of a listing.
     """
 
-    id: int
-    do: Literal["prepare", "perform", "lookup"]
-    effect: Effect
-    frozen: str = ""
+    id: int = 0
+    do: Literal["prepare", "perform", "perform_many", "lookup", "listing"]
+    sent: tuple[Sent, ...] = ()
     attempt: int = 1
-    job_id: str | None = None
     lost: bool = False
     within_s: float = 0
+    since: datetime | None = None
 
 
 class Opening(Value):
@@ -43,27 +64,43 @@ class Opening(Value):
     secrets: dict[str, str]
 
 
+class Opened(Value):
+    """What the adapter is.
+
+    Attributes:
+        batch_max: 1 where it takes no batches.
+        lists: Whether it can list, though this kind may not be declared so.
+    """
+
+    semantics: Semantics
+    batch_max: int = 1
+    lists: bool = False
+
+
 class Reply(Value):
     """What came of an order, or of the opening (id 0).
 
     Attributes:
+        outcomes: Of a batch, in the order of its effects.
         raised: The exception's type, if one came.
         text: Its text. Kept on this machine; a worker would not show it.
-        timed_out: The time was over.
-        checks: How often the permit was checked.
+        checks: How often each permit was checked.
+        took_s: How long an attempt took, up to a little more than it may.
         grown_bytes: By how much the process's memory had grown.
     """
 
     type: Literal["reply"] = "reply"
     id: int
-    semantics: Semantics | None = None
+    opened: Opened | None = None
     frozen: str | None = None
     outcome: Outcome | None = None
+    outcomes: tuple[Outcome, ...] | None = None
     finding: Finding | None = None
+    listed: tuple[Listed, ...] | None = None
     raised: str | None = None
     text: str = ""
-    timed_out: bool = False
-    checks: int = 0
+    checks: tuple[int, ...] = ()
+    took_s: float = 0
     grown_bytes: int = 0
 
 

@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from ascertain.testing.conformance.bench import Bench, NotTried, Sent, expect
+from ascertain.testing.conformance.bench import Bench
 from ascertain.testing.conformance.check import Check
+from ascertain.testing.conformance.message import Sent
 from ascertain.testing.conformance.seat import Ended
+from ascertain.testing.conformance.verdict import NotTried, expect
 from ascertain.testing.fault import DropReply, OnReply, Pass
 
 if TYPE_CHECKING:
-    from ascertain.testing.conformance.bench import Attempted
+    from ascertain.testing.conformance.seen import Attempted
     from ascertain.testing.fault import ReplyFault
 
 _FLOOD: Final = 8
@@ -117,16 +119,7 @@ async def _asked_for(bench: Bench, sent: Sent) -> None:
     await bench.found(sent)
 
 
-async def in_flight(bench: Bench) -> None:
-    """What no trial can see."""
-    length = bench.declared.in_flight_max.total_seconds()
-    raise NotTried(
-        f"declared {length:g} s: how long a sent request can still take effect is the outside's own word"
-    )
-
-
 CHECKS: Final = (
     Check("flood", "many effects at once keep apart", flood),
     Check("killed", "a process killed after the fact leaves one fact, which is found", killed),
-    Check("in_flight", "a sent request takes effect within in_flight_max, or never", in_flight),
 )

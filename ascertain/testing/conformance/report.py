@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 from ascertain.contracts.measured import Measured
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from ascertain.contracts.semantics import Semantics
     from ascertain.contracts.value import JsonObject
 
@@ -80,7 +82,8 @@ class Report:
             ("key", "none" if life is None else f"honoured for {life}", self._key()),
             ("compares bodies", _word(declared.compares_bodies), _word(measured.compares_bodies)),
             ("lookup", declared.lookup or "none", _word(measured.lookup_finds, "finds it")),
-            ("lag", _seconds(declared.lag) or "0 s", self._lag()),
+            ("lag", _seconds(declared.lag) or "0 s", _least(measured.lag)),
+            ("in flight", _seconds(declared.in_flight_max) or "0 s", _least(measured.in_flight)),
         ]
 
     def text(self) -> str:
@@ -102,9 +105,9 @@ class Report:
             return f"honoured for at least {_seconds(measured.key_honoured_for)}"
         return _word(measured.key_honoured, "honoured")
 
-    def _lag(self) -> str:
-        lag = self.measured.lag
-        return "not measured" if lag is None else f"at least {_seconds(lag)}" if lag else "0 s"
+
+def _least(length: timedelta | None) -> str:
+    return "not measured" if length is None else f"at least {_seconds(length)}" if length else "0 s"
 
 
 def _seconds(length: object) -> str | None:

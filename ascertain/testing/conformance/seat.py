@@ -15,6 +15,7 @@ from ascertain.errors import InvalidSettings
 from ascertain.testing.conformance.message import (
     Held,
     Message,
+    Opened,
     Opening,
     Order,
     Reply,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import TracebackType
 
-    from ascertain.contracts.semantics import Semantics
 
 _START_WITHIN_S: Final = 60
 # Over what an adapter declares, for a machine that is busy.
@@ -78,8 +78,8 @@ class Seat:
     ) -> None:
         await self.kill()
 
-    async def start(self) -> Semantics:
-        """Start it and open the adapter; gives what the adapter declares.
+    async def start(self) -> Opened:
+        """Start it and open the adapter; gives what the adapter is.
 
         Raises:
             InvalidSettings: The adapter cannot be opened; says why.
@@ -93,9 +93,9 @@ class Seat:
         )
         self._listening = asyncio.create_task(self._listen(self._process))
         reply = await self._asked(0, written(self._opening), _START_WITHIN_S)
-        if reply.semantics is None:
+        if reply.opened is None:
             raise InvalidSettings(f"the adapter cannot be opened: {reply.raised}: {reply.text}")
-        return reply.semantics
+        return reply.opened
 
     async def obey(self, order: Order, within_s: float) -> Reply:
         """Give an order and wait for what comes of it.
@@ -122,7 +122,7 @@ class Seat:
         for reply in self._replies:
             if reply.frozen is not None:
                 yield base64.b64decode(reply.frozen).decode("utf-8", errors="replace")
-            yield reply.model_dump_json(include={"outcome", "finding"})
+            yield reply.model_dump_json(include={"outcome", "outcomes", "finding", "listed"})
 
     async def kill(self) -> None:
         """End it with SIGKILL, as a crash would."""

@@ -11,28 +11,40 @@ import contextlib
 import os
 import re
 import threading
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from pydantic import TypeAdapter
 
 from ascertain.contracts import finding, outcome
 from ascertain.errors import MissingSecret, PermitLost
 from ascertain.kind import build_kind
-from ascertain.ports import FROZEN_MAX_BYTES, Call
-from ascertain.testing.conformance.message import Held, Opening, Order, Reply, read, written
+from ascertain.ports import FROZEN_MAX_BYTES, Call, Lister
+from ascertain.testing.conformance.message import (
+    Held,
+    Opened,
+    Opening,
+    Order,
+    Reply,
+    Sent,
+    read,
+    written,
+)
 from ascertain.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pydantic import JsonValue
 
-    from ascertain.ports import Adapter, Kind
+    from ascertain.ports import Adapter, BatchAdapter, Kind
 
 HELD_UP: Final = timedelta(seconds=1)
+# An attempt may go on for so long beyond what is declared, so that it is seen to.
+OVER_S: Final = 2.0
 _KIB: Final = 1024
 _PEAK: Final = re.compile(r"VmHWM:\s+(\d+) kB")
 _TEXT: Final = 500
@@ -108,7 +120,7 @@ async def serve(orders: BinaryIO, line: Line) -> None:
     except Exception as error:  # noqa: BLE001 - told to the person who tries it
         line.say(Reply(id=0, raised=type(error).__name__, text=str(error)))
         return
-    line.say(Reply(id=0, semantics=kind.semantics))
+    line.say(Reply(id=0, opened=_opened(kind)))
     tasks: set[asyncio.Task[None]] = set()
     with Watch(HELD_UP, lambda held: line.say(Held(for_s=held.for_s, where=held.where))):
         while (said := await read(reader)) is not None:
@@ -117,40 +129,61 @@ async def serve(orders: BinaryIO, line: Line) -> None:
             task.add_done_callback(tasks.discard)
 
 
+def _opened(kind: Kind) -> Opened:
+    adapter = kind.adapter
+    batch_max: int = getattr(adapter, "batch_max", 1)
+    return Opened(semantics=kind.semantics, batch_max=batch_max, lists=isinstance(adapter, Lister))
+
+
 async def _obey(kind: Kind, order: Order, line: Line) -> None:
-    permit = SeatPermit(order.lost)
+    last = len(order.sent) - 1
+    permits = [SeatPermit(order.lost and number == last) for number in range(last + 1)]
     _forget_most_bytes()
-    before = _most_bytes()
+    before, began = _most_bytes(), time.monotonic()
     try:
-        reply = await _done(kind, order, permit)
-    except TimeoutError:
-        reply = Reply(id=order.id, raised="TimeoutError", timed_out=True)
+        reply = await _done(kind, order, permits)
     except BaseException as error:  # noqa: BLE001 - whatever an adapter raises is its answer
         reply = Reply(id=order.id, raised=type(error).__qualname__, text=str(error)[:_TEXT])
-    grown = _most_bytes() - before
-    line.say(reply.model_copy(update={"checks": permit.checks, "grown_bytes": grown}))
+    seen = {
+        "checks": tuple(permit.checks for permit in permits),
+        "took_s": time.monotonic() - began,
+        "grown_bytes": _most_bytes() - before,
+    }
+    line.say(reply.model_copy(update=seen))
 
 
-async def _done(kind: Kind, order: Order, permit: SeatPermit) -> Reply:
+async def _done(kind: Kind, order: Order, permits: Sequence[SeatPermit]) -> Reply:
     adapter = kind.adapter
     if adapter is None:
         raise AssertionError("a kind is built with its adapter")
+    calls = [_call(sent, order.attempt) for sent in order.sent]
+    longest_s = kind.semantics.max_duration.total_seconds() + OVER_S
+    within = timedelta(seconds=order.within_s)
     match order.do:
         case "prepare":
             return _prepared(adapter, order)
         case "perform":
-            async with asyncio.timeout(kind.semantics.max_duration.total_seconds()):
-                came_to = await adapter.perform(_call(order), permit)
+            async with asyncio.timeout(longest_s):
+                came_to = await adapter.perform(calls[0], permits[0])
             return Reply(id=order.id, outcome=_OUTCOMES.validate_python(came_to))
+        case "perform_many":
+            async with asyncio.timeout(longest_s):
+                all_of_them = await cast("BatchAdapter", adapter).perform_many(calls, permits)
+            outcomes = tuple(map(_OUTCOMES.validate_python, all_of_them))
+            return Reply(id=order.id, outcomes=outcomes)
         case "lookup":
-            within = timedelta(seconds=order.within_s)
             async with asyncio.timeout(order.within_s + 1):
-                found = await adapter.lookup(_call(order), within=within)
+                found = await adapter.lookup(calls[0], within=within)
             return Reply(id=order.id, finding=_FINDINGS.validate_python(found))
+        case "listing":
+            async with asyncio.timeout(order.within_s + 1):
+                pages = cast("Lister", adapter).listing(since=order.since, within=within)
+                listed = tuple([each async for page in pages for each in page])
+            return Reply(id=order.id, listed=listed)
 
 
 def _prepared(adapter: Adapter, order: Order) -> Reply:
-    frozen: object = adapter.prepare(order.effect)
+    frozen: object = adapter.prepare(order.sent[0].effect)
     if not isinstance(frozen, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - theirs
         raise TypeError(f"prepare gave {type(frozen).__qualname__}, not bytes")
     if len(frozen) > FROZEN_MAX_BYTES:
@@ -158,9 +191,8 @@ def _prepared(adapter: Adapter, order: Order) -> Reply:
     return Reply(id=order.id, frozen=base64.b64encode(frozen).decode())
 
 
-def _call(order: Order) -> Call:
-    frozen = base64.b64decode(order.frozen)
-    return Call(order.effect, frozen, order.attempt, job_id=order.job_id)
+def _call(sent: Sent, attempt: int) -> Call:
+    return Call(sent.effect, base64.b64decode(sent.frozen), attempt, job_id=sent.job_id)
 
 
 def _most_bytes() -> int:
