@@ -113,6 +113,12 @@ RECONCILIATION_LAG, reconciliation_lag = _histogram(
     "From when an effect happened outside (by the outside's own word, else its first send) until asking, or "
     "late evidence, settled it.",
 )
+LOOP_HELD, loop_held = _counter(
+    "ascertain_loop_held",
+    ("kind",),
+    "Times that the event loop was held up for more than a second, so that all effects of the worker waited, "
+    "by the kind whose code held it; none: no effect's.",
+)
 
 LONGEST_LEGAL: Final = Metric(
     "ascertain_longest_legal",
@@ -188,6 +194,7 @@ METRICS: Final = (
     CALL,
     LOOKUP,
     RECONCILIATION_LAG,
+    LOOP_HELD,
     LONGEST_LEGAL,
     EFFECTS,
     STUCK_TASK_AGE,

@@ -7,7 +7,6 @@ import gc
 import logging
 import signal
 from contextlib import AsyncExitStack
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +15,13 @@ from activities.serving import Serving
 from ascertain import telemetry
 from ascertain.connection import connect_temporal
 from ascertain.ledger.postgres import open_ledger
-from ascertain.watch import Blocked, Watch
+from ascertain.watch import Watch
 from workers.metered import metered
 from workers.namespace import ensure_search_attributes
 from workers.registry import build_kinds
 from workers.schedule import ensure_schedules
 from workers.secret import ProcessSecrets
-from workers.watched import SERVICE, watched
+from workers.watched import HELD_UP, SERVICE, held_up, watched
 from workers.worker import Role, build_workers, identity, queues_of
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ascertain.worker")
 
-# What takes longer delays everybody's leases and heartbeats.
-HELD_UP = timedelta(seconds=1)
 # New objects, and collections of the younger ones, after which Python looks for garbage.
 COLLECT_AFTER = (10_000, 10, 10)
 
@@ -89,7 +86,7 @@ async def serve(
             )
         )
         workers = build_workers(client, serving, role, settings.task_queue, ledger.upkeep)
-        stack.enter_context(Watch(HELD_UP, _held_up))
+        stack.enter_context(Watch(HELD_UP, held_up(kinds)))
         _collect_less()
         for worker in workers:
             await stack.enter_async_context(worker)
@@ -111,16 +108,6 @@ def _collect_less() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
-
-
-def _held_up(blocked: Blocked) -> None:
-    log.warning(
-        "the event loop was held up for %.1f s and more by %s, at %s: every effect of this worker waits; "
-        "run what blocks in a thread or a process",
-        blocked.for_s,
-        blocked.task or "a callback",
-        blocked.where,
-    )
 
 
 def stop_on_signals() -> asyncio.Event:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry.metrics import Observation
@@ -11,13 +13,19 @@ from ascertain.exposition import Exposition, show_temporal
 from ascertain.policy import longest_legal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from contextlib import AsyncExitStack
 
     from ascertain.ports import Kind
     from ascertain.settings import WorkerSettings
+    from ascertain.watch import Blocked
+
+log = logging.getLogger("ascertain.worker")
 
 SERVICE: Final = "ascertain-worker"
+# What takes longer delays everybody's leases and heartbeats.
+HELD_UP: Final = timedelta(seconds=1)
+_NO_KIND: Final = "none"
 
 
 async def watched(
@@ -41,3 +49,24 @@ async def watched(
 def _declared(kinds: Mapping[str, Kind]) -> Iterable[Observation]:
     for name, kind in kinds.items():
         yield Observation(longest_legal(kind).total_seconds(), metric.labels(name))
+
+
+def held_up(kinds: Mapping[str, Kind]) -> Callable[[Blocked], None]:
+    """Counts and logs each time that the event loop is held up; for the watching thread."""
+    # A counter that was never 0 shows no rise when it is 1.
+    for name in (*kinds, _NO_KIND):
+        metric.loop_held.add(0, metric.labels(name))
+
+    def told(blocked: Blocked) -> None:
+        # A task that is busy with an effect is named after its kind and itself.
+        kind = blocked.task.partition(" ")[0]
+        metric.loop_held.add(1, metric.labels(kind if kind in kinds else _NO_KIND))
+        log.warning(
+            "the event loop was held up for %.1f s and more by %s, at %s: every effect of this worker waits; "
+            "run what blocks in a thread or a process",
+            blocked.for_s,
+            blocked.task or "a callback",
+            blocked.where,
+        )
+
+    return told

@@ -13,6 +13,8 @@ from ascertain.contracts.task import TaskOutcome
 from ascertain.testing.knob import Drop, SubmitKnobs
 from tests.protocol.deployment import ROOT, step
 from tests.protocol.odd_adapter import SECRET
+from tests.protocol.test_watching import watched
+from tests.protocol.watching import value
 from tests.waiting import wait_until
 
 UNCLASSIFIED = ["raises no Exception", "cancels itself", "exits", "gives nothing"]
@@ -76,14 +78,18 @@ async def test_a_loop_that_was_blocked_past_its_lease_sends_nothing_under_it(dep
     assert "permit_lost" in [event.evidence.rule for event in await deployment.ledger.audit(effect)]
 
 
-async def test_a_loop_that_is_blocked_after_its_call_makes_no_second_fact_and_is_named(deployments):
-    deployment = await deployments()
+async def test_a_loop_that_is_blocked_after_its_call_makes_no_second_fact_and_is_named_and_counted(
+    deployments,
+):
+    deployment, port, _ = await watched(deployments)
     worker = await serving(deployment, "blocks the loop after")
+    assert await value(port, "ascertain_loop_held_total", kind="toy.odd") == 0
     effect = await deployment.submit("odd", step(kind="toy.odd"))
     assert (await deployment.result("odd")).outcome is TaskOutcome.DONE
     assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
     held = f"by toy.odd {effect}, at {ROOT}/tests/protocol/odd_adapter.py:"
     assert held in worker.log.read_text()
+    assert await value(port, "ascertain_loop_held_total", kind="toy.odd") == 1
 
 
 async def test_an_adapter_that_kills_its_worker_after_its_call_leaves_one_fact(deployments):
