@@ -30,6 +30,7 @@ from pydantic import Field, StringConstraints
 from ascertain.adapters import saying
 from ascertain.adapters.reach import REACH
 from ascertain.contracts.effect import Receipt
+from ascertain.contracts.finding import Differs, Unknowable
 from ascertain.contracts.value import StrictValue
 from ascertain.errors import InvalidSettings, LookupDown, MissingSecret
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
 
-    from obstore import GetResult
     from obstore.store import ObjectStore, S3Config
 
     from ascertain.contracts.outcome import NotDone, Settled, Unknown
@@ -82,7 +82,7 @@ class Kept:
 
     Attributes:
         effect_id: Whose it says it is; None where the store cannot tell.
-        sha256: Hexadecimal; None if it was not read because its size told enough.
+        content: None if it was not read because its size told enough.
     """
 
     key: str
@@ -90,7 +90,12 @@ class Kept:
     etag: str | None
     kept_at: datetime
     effect_id: str | None
-    sha256: str | None
+    content: bytes | None
+
+    @property
+    def sha256(self) -> str | None:
+        """Hexadecimal, of what was read."""
+        return None if self.content is None else hashlib.sha256(self.content).hexdigest()
 
     def receipt(self) -> Receipt:
         """As evidence that it exists."""
@@ -98,6 +103,27 @@ class Kept:
         return Receipt(
             external_id=self.key, happened_at=self.kept_at, body=body, digest=self.sha256
         )
+
+    def not_of(self, effect_id: str) -> Differs | Unknowable | None:
+        """What a lookup says of it unless it is this effect's own; None if it is.
+
+        A folder keeps no mark: there a file is an effect's only if its name holds the effect's id, for two
+        effects can share any other name, and one file proves at most one of them.
+        """
+        if self.effect_id == effect_id or (self.effect_id is None and effect_id in self.key):
+            return None
+        if self.effect_id is None:
+            return Unknowable(detail=f"{self.key} is there, and nothing in it names this effect")
+        return Differs(
+            external_id=self.key,
+            expected={"effect_id": effect_id},
+            found={"effect_id": self.effect_id},
+        )
+
+
+def _never(size: int) -> bool:
+    del size
+    return False
 
 
 class Bucket:
@@ -174,49 +200,20 @@ class Bucket:
         receipt = Receipt(external_id=key, body=body, digest=sha256)
         return saying.settled(receipt, f"{key} was put")
 
-    async def find(self, key: str, *, read_if_size: int | None = None) -> Kept | None:
+    async def find(self, key: str, *, wanted: Callable[[int], bool] = _never) -> Kept | None:
         """The object of this name, or None.
 
         Args:
             key: Its name.
-            read_if_size: Its bytes are read for their digest only if there are this many of them.
+            wanted: Whether its content is read, by its size in bytes.
 
         Raises:
             LookupDown: The store cannot be asked now.
         """
-        found = await self._get(key, lambda size: size == read_if_size)
-        if found is None:
-            return None
-        got, content = found
-        return Kept(
-            key=key,
-            size=got.meta["size"],
-            etag=got.meta["e_tag"],
-            kept_at=got.meta["last_modified"],
-            effect_id=got.attributes.get(EFFECT_ID),
-            sha256=None if content is None else hashlib.sha256(content).hexdigest(),
-        )
-
-    async def read(self, key: str, max_bytes: int) -> bytes | None:
-        """The bytes of the object of this name, or None if there is none.
-
-        Raises:
-            LookupDown: The store cannot be asked now, or there are more than ``max_bytes``.
-        """
-        found = await self._get(key, lambda size: size <= max_bytes)
-        if found is None:
-            return None
-        if found[1] is None:
-            raise LookupDown(f"{key} is longer than {max_bytes} bytes")
-        return found[1]
-
-    async def _get(
-        self, key: str, wanted: Callable[[int], bool]
-    ) -> tuple[GetResult, bytes | None] | None:
         try:
             await self._check_reach()
             got = await obstore.get_async(self._opened(), key)
-            return got, bytes(await got.bytes_async()) if wanted(got.meta["size"]) else None
+            content = bytes(await got.bytes_async()) if wanted(got.meta["size"]) else None
         except FileNotFoundError as error:
             if _NO_SUCH_PLACE.search(str(error)):
                 raise LookupDown(f"{self._form.url} does not exist") from error
@@ -226,6 +223,14 @@ class Bucket:
         except (said.BaseError, OSError, ValueError) as error:
             word = type(error).__name__
             raise LookupDown(f"{self._form.url} cannot be read ({word})") from error
+        return Kept(
+            key=key,
+            size=got.meta["size"],
+            etag=got.meta["e_tag"],
+            kept_at=got.meta["last_modified"],
+            effect_id=got.attributes.get(EFFECT_ID),
+            content=content,
+        )
 
     async def _check_reach(self) -> None:
         """Look at where the store's host leads to; its library then resolves it once more by itself.

@@ -39,7 +39,7 @@ from ascertain.adapters.template import (
     parse,
     scope_of,
 )
-from ascertain.contracts.finding import Absent, Differs, Found
+from ascertain.contracts.finding import Absent, Found
 from ascertain.contracts.semantics import LookupBy, Semantics
 from ascertain.contracts.value import StrictValue, Value
 from ascertain.errors import InvalidTask, MissingSecret
@@ -192,17 +192,11 @@ class CommandAdapter:
             LookupDown: The store cannot be read now.
         """
         del within  # bounded by the store's own time-out
-        frozen, effect_id = FrozenCommand.model_validate_json(call.frozen), call.effect.effect_id
+        frozen = FrozenCommand.model_validate_json(call.frozen)
         kept = await self._bucket.find(frozen.key)
         if kept is None:
             return Absent(detail=f"{frozen.key} is not published")
-        if kept.effect_id not in {None, effect_id}:
-            return Differs(
-                external_id=kept.key,
-                expected={"effect_id": effect_id},
-                found={"effect_id": kept.effect_id},
-            )
-        return Found(receipt=kept.receipt())
+        return kept.not_of(call.effect.effect_id) or Found(receipt=kept.receipt())
 
     async def aclose(self) -> None:
         """Programs end with their attempts."""

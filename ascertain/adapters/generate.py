@@ -52,7 +52,7 @@ from ascertain.adapters.template import (
 from ascertain.adapters.throttle import Throttle
 from ascertain.adapters.wire import Wire
 from ascertain.contracts.effect import Receipt
-from ascertain.contracts.finding import Absent, Found, Pending, Refused, Unknowable
+from ascertain.contracts.finding import Absent, Differs, Found, Pending, Refused, Unknowable
 from ascertain.contracts.outcome import Settled
 from ascertain.contracts.semantics import LookupBy, Semantics
 from ascertain.contracts.value import StrictValue, Value
@@ -63,6 +63,7 @@ from ascertain.ports import FROZEN_MAX_BYTES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ascertain.adapters.bucket import Kept
     from ascertain.adapters.wire import Exchange
     from ascertain.contracts.effect import Effect
     from ascertain.contracts.finding import Finding
@@ -212,11 +213,13 @@ class GenerateAdapter:
         if not isinstance(came_to, Settled):
             return came_to
         try:
-            receipt = await self._kept(call, frozen.key, exchange)
+            kept = await self._keep(call, frozen.key, exchange)
         except LookupDown as error:
-            why = f"it was generated, and its answer is lost because it could not be kept: {error}"
+            return saying.doubted("not_kept", f"it was generated, and not kept: {error}")
+        if not isinstance(kept, Found):
+            why = f"it was generated, and not kept, for {frozen.key} is there already"
             return saying.doubted("not_kept", why)
-        return Settled(receipt=receipt, evidence=came_to.evidence)
+        return Settled(receipt=kept.receipt, evidence=came_to.evidence)
 
     async def lookup(self, call: Call, *, within: timedelta) -> Finding:
         """Look for the kept answer, then ask for the job, whose answer is kept as soon as it is there.
@@ -225,9 +228,9 @@ class GenerateAdapter:
             LookupDown: The store or the API cannot be asked now.
         """
         frozen = FrozenGeneration.model_validate_json(call.frozen)
-        kept = await self._bucket.read(frozen.key, self._options.wire.max_body_bytes)
+        kept = await self._bucket.find(frozen.key, wanted=self._fits)
         if kept is not None:
-            return Found(receipt=_receipt(call.effect.effect_id, frozen.key, kept))
+            return _found(kept, call.effect.effect_id)
         if call.job_id is None:
             return Unknowable(
                 detail="nothing is kept, and the API cannot be asked for a request whose answer is lost"
@@ -237,7 +240,7 @@ class GenerateAdapter:
         except MissingSecret as error:
             raise LookupDown(str(error)) from error
         exchange = await self._wire.exchange(request, within=within)
-        return await self._found(call, frozen.key, exchange)
+        return await self._read(call, frozen.key, exchange)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -252,12 +255,20 @@ class GenerateAdapter:
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         return httpx.Request(method, url, headers=headers, content=body)
 
-    async def _found(self, call: Call, key: str, exchange: Exchange) -> Finding:
+    def _fits(self, size: int) -> bool:
+        return size <= self._options.wire.max_body_bytes
+
+    async def _read(self, call: Call, key: str, exchange: Exchange) -> Finding:
         if exchange.phase is not Phase.ANSWERED:
             raise LookupDown(exchange.detail)
         if exchange.status == _NOT_FOUND:
             return Absent(detail=f"the API does not know {call.job_id}")
         answer = exchange.json()
+        if exchange.status == _OK and exchange.truncated:
+            # Only a person can help, so nobody waits for it as for an API that is down.
+            limit = self._options.wire.max_body_bytes
+            why = f"is longer than {limit} bytes, so it was not kept: raise wire.max_body_bytes"
+            return Unknowable(detail=f"what the API has of {call.job_id} {why}")
         if exchange.status != _OK or not isinstance(answer, dict):
             raise LookupDown(f"the API answered the lookup with HTTP {exchange.status}")
         status = answer.get("status")
@@ -267,16 +278,16 @@ class GenerateAdapter:
             reason = first_text([place.within(answer) for place in _REASON])
             return Refused(error_class=f"generation_{status}", detail=f"{call.job_id}: {reason}")
         if status in _ENDED:
-            return Found(receipt=await self._kept(call, key, exchange))
+            return await self._keep(call, key, exchange)
         return Unknowable(detail=f"a state that is not known: {status!r}")
 
-    async def _kept(self, call: Call, key: str, exchange: Exchange) -> Receipt:
-        """Publish the answer, unless one of this effect is there already, and give the receipt.
+    async def _keep(self, call: Call, key: str, exchange: Exchange) -> Found | Differs | Unknowable:
+        """Publish the answer, unless one of this effect is there already, and say what is kept.
 
         Raises:
             LookupDown: It could not be published now.
         """
-        digest = hashlib.sha256(exchange.body).hexdigest()
+        effect_id = call.effect.effect_id
 
         async def permitted() -> None:
             """A copy under the effect's own name changes nothing that was decided."""
@@ -284,14 +295,19 @@ class GenerateAdapter:
         put = await self._bucket.put(
             key,
             exchange.body,
-            effect_id=call.effect.effect_id,
+            effect_id=effect_id,
             content_type="application/json",
-            sha256=digest,
+            sha256=hashlib.sha256(exchange.body).hexdigest(),
             permitted=permitted,
         )
-        if not isinstance(put, Settled) and put.error_class != "exists":
+        if isinstance(put, Settled):
+            return Found(receipt=_receipt(effect_id, key, exchange.body))
+        there = None
+        if put.error_class == "exists":
+            there = await self._bucket.find(key, wanted=self._fits)
+        if there is None:
             raise LookupDown(put.evidence.detail)
-        return _receipt(call.effect.effect_id, key, exchange.body)
+        return _found(there, effect_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +350,15 @@ def _time_of(answer: JsonValue) -> datetime | None:
     if not isinstance(answer, dict):
         return None
     return time_in(answer.get("created_at", answer.get("created")))
+
+
+def _found(kept: Kept, effect_id: str) -> Found | Differs | Unknowable:
+    other = kept.not_of(effect_id)
+    if other is not None:
+        return other
+    if kept.content is None:
+        return Found(receipt=kept.receipt().model_copy(update={"truncated": True}))
+    return Found(receipt=_receipt(effect_id, kept.key, kept.content))
 
 
 def _receipt(effect_id: str, key: str, content: bytes) -> Receipt:

@@ -184,16 +184,16 @@ class ObjectAdapter:
         del within  # bounded by the store's own time-out
         frozen = FrozenObject.model_validate_json(call.frozen)
         size = len(base64.b64decode(frozen.content))
-        kept = await self._bucket.find(frozen.key, read_if_size=size)
+        kept = await self._bucket.find(frozen.key, wanted=lambda there: there == size)
         if kept is None:
             return Absent(detail=f"{frozen.key} is not there")
         wanted: JsonObject = {"sha256": frozen.sha256, "size": size}
         there: JsonObject = {"sha256": kept.sha256, "size": kept.size}
         if kept.effect_id is not None:
             wanted["effect_id"], there["effect_id"] = call.effect.effect_id, kept.effect_id
-        if wanted == there:
-            return Found(receipt=kept.receipt())
-        return Differs(external_id=kept.key, expected=wanted, found=there)
+        if wanted != there:
+            return Differs(external_id=kept.key, expected=wanted, found=there)
+        return kept.not_of(call.effect.effect_id) or Found(receipt=kept.receipt())
 
     async def aclose(self) -> None:
         """The store keeps nothing that has to be given back."""

@@ -198,7 +198,7 @@ class SqlAdapter:
             async with asyncio.timeout(self._options.timeout.total_seconds()):
                 pool = await self._target.sessions(self._url())
                 async with pool.acquire() as session:
-                    return await change.run(session)
+                    return await _in_time(change, session)
         except MissingSecret as error:
             return saying.unsent(error.code, str(error))
         except _OtherRows as wrong:
@@ -265,7 +265,7 @@ class _Change:
             result = await self._statements(session)
             await session.execute(STATEMENTS["keep_result"], effect_id, result)
             self._permit.check()
-        except BaseException:
+        except Exception:
             # Ended with its session should even this fail: nothing was committed.
             await _rolled_back(transaction, session)
             raise
@@ -290,6 +290,15 @@ class _Change:
             touched.append(count)
             returned += [dict(row) for row in rows[: _MAX_RETURNED - len(returned)]]
         return {"rows": touched, "returned": returned} if returned else {"rows": touched}
+
+
+async def _in_time(change: _Change, session: PoolConnectionProxy[asyncpg.Record]) -> Outcome:
+    """Make the change; a session whose time is over is ended, for a silent one would be waited for."""
+    try:
+        return await change.run(session)
+    except asyncio.CancelledError:
+        session.terminate()
+        raise
 
 
 async def _rolled_back(transaction: Transaction, session: PoolConnectionProxy[Any]) -> None:

@@ -39,6 +39,14 @@ def hangs(given):
     time.sleep(600)
 
 
+def hangs_once(given):
+    mark = Path(given["mark"])
+    if not mark.exists():
+        mark.touch()
+        time.sleep(600)
+    return {"done": True}
+
+
 def blocks(given):
     """Holds its interpreter: a thread or a coroutine would take the worker along."""
     return sum(number * number for number in range(given["number"])) % 1000

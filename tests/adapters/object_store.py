@@ -18,7 +18,7 @@ BUCKET = "outside"
 _SERVE = "import sys; from moto.server import main; main(['-H', '127.0.0.1', '-p', sys.argv[1]])"
 _DEADLINE_S = 30
 # Not checked, but what comes without one may read nothing.
-_SIGNED = {
+SIGNED = {
     "Authorization": "AWS4-HMAC-SHA256 Credential=id/20260101/us-east-1/s3/aws4_request, "
     "SignedHeaders=host, Signature=0"
 }
@@ -46,16 +46,16 @@ class ObjectStore:
         }
 
     async def names(self) -> list[str]:
-        async with httpx.AsyncClient(headers=_SIGNED) as client:
+        async with httpx.AsyncClient(headers=SIGNED) as client:
             listed = await client.get(f"{self.url}/{BUCKET}?list-type=2")
         return [piece.split("</Key>")[0] for piece in listed.text.split("<Key>")[1:]]
 
     async def read(self, name: str) -> httpx.Response:
-        async with httpx.AsyncClient(headers=_SIGNED) as client:
+        async with httpx.AsyncClient(headers=SIGNED) as client:
             return await client.get(f"{self.url}/{BUCKET}/{name}")
 
     async def write(self, name: str, content: bytes) -> None:
-        async with httpx.AsyncClient(headers=_SIGNED) as client:
+        async with httpx.AsyncClient(headers=SIGNED) as client:
             (await client.put(f"{self.url}/{BUCKET}/{name}", content=content)).raise_for_status()
 
 
@@ -80,7 +80,7 @@ async def object_store() -> AsyncIterator[ObjectStore]:
 
 
 async def _made(bucket: str) -> None:
-    async with asyncio.timeout(_DEADLINE_S), httpx.AsyncClient(headers=_SIGNED) as client:
+    async with asyncio.timeout(_DEADLINE_S), httpx.AsyncClient(headers=SIGNED) as client:
         while True:
             with contextlib.suppress(httpx.TransportError):
                 (await client.put(bucket)).raise_for_status()

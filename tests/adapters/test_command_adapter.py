@@ -190,6 +190,15 @@ async def test_a_file_goes_to_an_object_store_with_its_effects_mark():
         assert isinstance(await perform(adapter, large), outcome.Refused)
 
 
+async def test_a_file_whose_name_two_effects_share_proves_neither_of_them(place: Path):
+    adapter = running(place, publish={"url": f"file://{place}", "key": "one.txt"})
+    other = effect(KIND, {"words": "other pictures", "mark": "no"}, task="other")
+    assert isinstance(await perform(adapter, made()), outcome.Settled)
+    assert isinstance(await perform(adapter, other), outcome.Unknown)
+    for what in (made(), other):
+        assert isinstance(await lookup(adapter, what), finding.Unknowable)
+
+
 async def test_no_shell_reads_a_value(place: Path):
     words = "; touch /tmp/pwned $(id) `id` && 'x\" *"
     assert isinstance(await perform(running(place), made(words)), outcome.Settled)

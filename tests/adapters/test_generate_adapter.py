@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +16,7 @@ from ascertain.testing.proxy import FaultProxy
 from starter.process import free_port
 from tests.adapters.calls import KEY, WITHIN, GivenPermit, GivenSecrets, call, effect
 from tests.adapters.model_api import USAGE, ModelApi, model_api
+from tests.adapters.object_store import IDS, object_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -25,10 +26,13 @@ if TYPE_CHECKING:
 
 KIND = "text.generate"
 WHAT = effect(KIND, {"prompt": "a poem about Ännchen"})
+CHAT = {"model": "m-1", "messages": [{"role": "user", "content": "{input.prompt}"}]}
 
 
 @asynccontextmanager
-async def generating(url: str, place: Path, **options: Any) -> AsyncIterator[GenerateAdapter]:
+async def generating(
+    url: str, place: Path, *, secrets: dict[str, str] | None = None, **options: Any
+) -> AsyncIterator[GenerateAdapter]:
     given = {
         "base_url": url,
         "api_key": "secret:KEY",
@@ -37,7 +41,7 @@ async def generating(url: str, place: Path, **options: Any) -> AsyncIterator[Gen
         "timeout": 5,
         **options,
     }
-    adapter = create(KIND, given, GivenSecrets())
+    adapter = create(KIND, given, GivenSecrets(secrets or {"KEY": KEY}))
     try:
         yield adapter
     finally:
@@ -123,9 +127,49 @@ async def test_a_lost_answer_leaves_nothing_to_ask_for(api: ModelApi, tmp_path: 
     assert len(api.billed) == 1
 
 
+async def test_an_answer_longer_than_is_read_is_told_and_kept_once_more_is_read(
+    api: ModelApi, tmp_path: Path
+):
+    api.polls = 0
+    short = {"max_body_bytes": 100}
+    async with generating(api.url, tmp_path) as adapter:
+        await perform(adapter)
+    async with generating(api.url, tmp_path, wire=short) as adapter:
+        found = await lookup(adapter, "resp_1")
+        assert isinstance(found, finding.Unknowable)
+        assert "raise wire.max_body_bytes" in found.detail
+    async with generating(api.url, tmp_path) as adapter:
+        assert isinstance(await lookup(adapter, "resp_1"), finding.Found)
+    async with generating(api.url, tmp_path, wire=short) as adapter:
+        found = await lookup(adapter)
+        assert isinstance(found, finding.Found)
+        assert found.receipt.truncated
+
+
+@pytest.mark.parametrize("marked", [False, True], ids=["folder", "store"])
+async def test_an_answer_that_is_kept_for_another_effect_is_not_ours(
+    api: ModelApi, tmp_path: Path, marked: bool
+):
+    other = effect(KIND, {"prompt": "a poem about Berta"}, task="other")
+    async with AsyncExitStack() as stack:
+        publish = {"url": f"file://{tmp_path}"}
+        secrets = {"KEY": KEY, **IDS}
+        if marked:
+            publish = (await stack.enter_async_context(object_store())).options()
+        given = {"publish": {**publish, "key": "one.json"}, "api": "chat", "request": CHAT}
+        adapter = await stack.enter_async_context(
+            generating(api.url, tmp_path, secrets=secrets, **given)
+        )
+        first = await adapter.perform(call(other, adapter.prepare(other)), GivenPermit())
+        second, found = await perform(adapter), await lookup(adapter)
+    assert isinstance(first, outcome.Settled)
+    assert isinstance(second, outcome.Unknown)
+    assert second.error_class == "not_kept"
+    assert type(found) is (finding.Differs if marked else finding.Unknowable)
+
+
 async def test_a_chat_is_kept_at_once_and_found_by_its_name(api: ModelApi, tmp_path: Path):
-    chat = {"model": "m-1", "messages": [{"role": "user", "content": "{input.prompt}"}]}
-    async with generating(api.url, tmp_path, api="chat", request=chat) as adapter:
+    async with generating(api.url, tmp_path, api="chat", request=CHAT) as adapter:
         came_to = await perform(adapter)
         found = await lookup(adapter)
     assert isinstance(came_to, outcome.Settled)

@@ -96,7 +96,6 @@ async def test_another_object_of_that_name_is_never_replaced_and_both_digests_ar
     assert isinstance(differs, finding.Differs)
     assert differs.expected["sha256"] == DIGEST
     assert differs.found["size"] == len(content.encode())
-    assert isinstance(await lookup(adapter, other), finding.Found)
 
 
 async def test_of_many_at_once_one_is_put(options: dict[str, Any]):
@@ -112,6 +111,15 @@ async def test_the_same_bytes_under_another_effects_mark_are_not_ours(s3: Object
     differs = await lookup(adapter, made("task-2"))
     assert isinstance(differs, finding.Differs)
     assert differs.found["effect_id"] == made("task-1").effect_id
+
+
+async def test_where_no_mark_is_kept_an_object_whose_name_two_effects_share_proves_neither(
+    tmp_path: Path,
+):
+    adapter = opened({"url": f"file://{tmp_path}", "key": "one"})
+    await perform(adapter, made("task-1"))
+    for task in ("task-1", "task-2"):
+        assert isinstance(await lookup(adapter, made(task)), finding.Unknowable)
 
 
 @pytest.mark.parametrize(
