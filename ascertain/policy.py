@@ -17,6 +17,7 @@ from ascertain.contracts import directive, finding, outcome
 from ascertain.contracts.claim import Verdict
 from ascertain.contracts.command import Action
 from ascertain.contracts.effect import ABSENT_KEYED, TERMINAL, EffectRow, Evidence, State
+from ascertain.contracts.epoch import MAY_BE_FORGOTTEN, RESTORED
 from ascertain.machine import Move, next_state
 
 if TYPE_CHECKING:
@@ -142,11 +143,18 @@ def next_question(row: EffectRow, kind: Kind) -> Question:
         return Give(_quarantine("accepted_without_lookup", "accepted, but it cannot be asked for"))
     if row.resend_until is None:
         why = "it may have happened, the outside cannot be asked and no key protects a re-send"
-        return Give(_quarantine("no_lookup", why))
+        return Give(_of_restore(row, _quarantine("no_lookup", why)))
     if row.now + kind.policy.lease > row.resend_until:
         why = f"the key no longer protects since {row.resend_until:%Y-%m-%d %H:%M:%S} UTC"
-        return Give(_quarantine("key_expired", why))
+        return Give(_of_restore(row, _quarantine("key_expired", why)))
     return Resend()
+
+
+def _of_restore(row: EffectRow, verdict: Verdict) -> Verdict:
+    """The same with its first cause, where no attempt is in doubt but what a restored ledger forgot."""
+    if row.lease_owner != RESTORED:
+        return verdict
+    return _quarantine(RESTORED, f"{MAY_BE_FORGOTTEN}: {verdict.evidence.detail}")
 
 
 def stranded(row: EffectRow, kind: Kind) -> Verdict | None:
@@ -370,7 +378,8 @@ def allowed(action: Action, row: EffectRow, kind: Kind) -> str | None:
         if row.state is State.IN_FLIGHT:
             until = f"{row.lease_until:%H:%M:%S} UTC"
             return f"an attempt is in flight, do not act yet; its permit ends at {until}"
-        return f"{action} is not possible while the effect is {row.state}"
+        able = ", ".join(each for each in Action if leads_to(each, row.state)) or "nothing"
+        return f"{action} is not possible while the effect is {row.state}; possible is {able}"
     if action in HANDS_ON and _may_still_land(row, kind):
         until = f"{quiet_at(row, kind):%H:%M:%S} UTC"
         return f"an attempt is in flight, do not act yet; what was sent can still take effect until {until}"
@@ -406,7 +415,12 @@ def refusal(command: Command, row: EffectRow, kind: Kind) -> str | None:
             f"({row.evidence.detail or row.evidence.rule}); you looked at version {command.version}"
         )
     if row.state is State.TAKEN_OVER and row.taken_by != command.operator:
-        return f"{row.taken_by} has taken it over; ask them to release it"
+        owner = row.taken_by
+        return (
+            f"{owner} has taken it over, and it moves in that name alone: ask {owner} to release it; if "
+            f"nobody of that name can be reached, release it as operator {owner} and say who you are in the "
+            "reason"
+        )
     blocked = allowed(command.action, row, kind)
     insists = command.override and command.action not in NEVER_INSISTED
     return None if insists and leads_to(command.action, row.state) else blocked

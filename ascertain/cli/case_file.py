@@ -6,7 +6,7 @@ import json
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from ascertain.cli import wording
+from ascertain.cli import standing, wording
 from ascertain.machine import ACTOR, Actor, Move
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def render(known: Known, told: Story) -> str:
     parts = [
         f"<h1>{escape(told.headline)}</h1>",
         f"<p>As known at {_time(wording.moment(known.at))}.</p>",
-        _section("Effects", _effects(known.effects)),
+        _section("Effects", _effects(known)),
         _section("Timeline", _timeline(events)),
         _section("Decisions", _decisions(events)),
         *(_section(chapter.title, _lines(chapter.lines)) for chapter in told.chapters),
@@ -63,17 +63,17 @@ def _section(title: str, content: str) -> str:
     return f"<section>\n<h2>{escape(title)}</h2>\n{content}\n</section>"
 
 
-def _effects(effects: Sequence[KnownEffect]) -> str:
+def _effects(known: Known) -> str:
     rows = [
         (
             escape(effect.row.step),
             escape(effect.row.kind),
-            f"<strong>{effect.row.state}</strong><br>{escape(wording.standing(effect.row))}",
+            f"<strong>{effect.row.state}</strong><br>{escape(standing.sentence(known, effect))}",
             _code(effect.row.effect_id),
             _code(effect.row.external_id or ""),
-            str(effect.row.attempt),
+            escape(standing.attempts(effect)),
         )
-        for effect in effects
+        for effect in known.effects
     ]
     return _table(("step", "kind", "state", "effect", "exists as", "attempts"), rows)
 

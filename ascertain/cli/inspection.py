@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ascertain.cli import advice, case_file, output, place, shape, story, wording
+from ascertain.cli import advice, case_file, output, place, shape, standing, story, wording
 from ascertain.cli.known import RUNNING, Known, KnownEffect, Run
 from ascertain.cli.listing import KIND, PARTITION
 from ascertain.cli.text import plain, program
@@ -167,7 +167,7 @@ def _run(found: WorkflowExecutionDescription) -> Run:
 
 
 async def _ask_ledger(task_id: str, where: Place) -> Side:
-    if not where.has_ledger:
+    if not where.has_ledger and where.stopped is None:
         return Side(gaps=("The ledger was not asked, because none is configured.",))
     try:
         async with where.ledger() as ledger:
@@ -193,7 +193,7 @@ def _print(known: Known, safe_next: tuple[Advice, ...]) -> None:
     if opened is not None and opened.doing == advice.HELD:
         output.line(wording.sentence("Held", opened.reason))
     for effect in known.effects:
-        _print_effect(effect)
+        _print_effect(known, effect)
     for gap in known.gaps:
         output.line()
         output.line(plain(gap))
@@ -203,16 +203,16 @@ def _print(known: Known, safe_next: tuple[Advice, ...]) -> None:
         output.line(f"  {item.command}")
 
 
-def _print_effect(effect: KnownEffect) -> None:
+def _print_effect(known: Known, effect: KnownEffect) -> None:
     row = effect.row
     output.line()
     output.line(f"Step {row.step}: {row.state} since {wording.moment(row.state_since)}")
-    output.line(f"  {wording.standing(row)}")
+    output.line(f"  {standing.sentence(known, effect)}")
     facts = {
         "effect": row.effect_id,
         "kind": row.kind,
         "version": str(row.version),
-        "attempts": str(row.attempt),
+        "attempts": standing.attempts(effect),
         "exists as": row.external_id,
         "job": row.job_id,
         "error class": "" if row.state is State.SETTLED else row.error_class,

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
-from ascertain.cli.wording import UNSENDABLE
-from ascertain.contracts.effect import UNRESOLVED, AuditEvent, EffectRow, State
+from ascertain import keys
+from ascertain.cli.wording import BUDGET, NOTE, REFUSED_WRITE, UNSENDABLE
+from ascertain.contracts.effect import ABSENT_KEYED, UNRESOLVED, AuditEvent, EffectRow, State
 from ascertain.contracts.status import TaskStatus
 from ascertain.contracts.task import TaskOutcome, TaskResult
+from ascertain.machine import Move
 
 RUNNING = "RUNNING"
 # Ends that say nothing of the effects: the same task may be started again, and begins by asking.
 CUT_SHORT = frozenset({"FAILED", "TERMINATED", "TIMED_OUT"})
+
+# Moves after which no more and no less is known of the attempts than before.
+_KNOWN_AS_BEFORE = frozenset({NOTE, REFUSED_WRITE, Move.TAKE})
 
 OPEN = UNRESOLVED | {State.CLEAR}
 
@@ -44,6 +50,19 @@ class KnownEffect:
     def open(self) -> bool:
         """Whether it can still move."""
         return self.row.state in OPEN
+
+    @property
+    def proven_absent(self) -> bool:
+        """Whether its attempts are used up, or a person took it so, and each provably did nothing."""
+        if any(told.move == REFUSED_WRITE and told.receipt is not None for told in self.trail):
+            return False
+        moves = [told for told in self.trail if told.move not in _KNOWN_AS_BEFORE]
+        *_, (proof, stop) = [*pairwise(moves)] or [(None, None)]
+        if proof is None or stop is None:
+            return False
+        used_up = stop.move == Move.QUARANTINE and stop.evidence.rule == BUDGET
+        # Absence that was concluded because a key protects is no proof once nothing is sent under it.
+        return used_up and stop.from_state is State.CLEAR and proof.evidence.rule != ABSENT_KEYED
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +105,12 @@ class Known:
         if opened is None or opened.effect_id != effect_id or opened.standing is None:
             return None
         return opened.standing.askable
+
+    def undo_of(self, effect: KnownEffect) -> KnownEffect | None:
+        """The effect that takes this one back, or did; None: there is none."""
+        step = keys.undo_step(effect.row.step)
+        undos = (each for each in self.effects if each.row.step == step)
+        return next((each for each in undos if each.row.state is not State.SUPERSEDED), None)
 
     @property
     def unsendable(self) -> str | None:

@@ -27,12 +27,19 @@ NEXT: Final[Mapping[str, str]] = {
     "no_lookup": "Look outside by hand; then confirm or deny each.",
     "key_expired": "Look outside by hand; then confirm or deny each.",
     "accepted_without_lookup": "Ask the outside about the job; then confirm or deny each.",
-    "budget": "Mend the cause, then retry: each is asked for before it is sent again.",
+    "budget": (
+        "Mend the cause, then retry: each is asked for before it is sent again. One that cannot be asked for "
+        "comes back: deny it, if `ascertain explain` says that it provably does not exist."
+    ),
     "several": "Compare the facts; confirm each with the one that is its own.",
     "unknowable": "Compare the candidates; confirm each with the fact that is its own.",
     "differs": "Compare what was asked for with what is there; confirm, or deny with what you saw.",
     "absent_unprotected": "The outside shows nothing: deny what you know not to exist.",
     "accepted_then_absent": "Ask the outside what became of the job; then confirm or deny each.",
+    "restored": (
+        "The ledger was restored and may have forgotten what was done after its backup: look outside by "
+        "hand; then confirm or deny each."
+    ),
     "fact_taken": "Its fact proves another effect: look which is right, then abandon or deny.",
 }
 OTHERWISE: Final = "Explain one of them; retry if you do not know either, for it begins by asking."
@@ -89,7 +96,7 @@ async def list_causes(asked: listing.Filter, config: Path | None, *, as_json: bo
         TemporalDown: The server cannot be asked.
     """
     where = place.find(config)
-    if not where.has_ledger:
+    if not where.has_ledger and where.stopped is None:
         output.note("No ledger is configured, so the causes are not known; these are the tasks.")
         await listing.list_tasks(asked, config, as_json=as_json)
         return
@@ -108,7 +115,7 @@ async def list_causes(asked: listing.Filter, config: Path | None, *, as_json: bo
         tasks = [task.document() for task in found or ()]
         output.document({"groups": [group.document() for group in groups], "tasks": tasks})
         return
-    _print(groups)
+    show(groups)
 
 
 def causes(rows: Sequence[EffectRow], answers: Mapping[str, Evidence]) -> list[Group]:
@@ -128,7 +135,8 @@ def _answer(told: Evidence | None) -> str:
     return told.rule if told.source == "lookup" else plain(told.detail or told.rule)[:_FEW_WORDS]
 
 
-def _print(groups: Sequence[Group]) -> None:
+def show(groups: Sequence[Group]) -> None:
+    """Print the groups and what is safe next about each cause."""
     if not groups:
         output.line("Nothing waits for a person.")
         return
@@ -149,7 +157,7 @@ def _print(groups: Sequence[Group]) -> None:
                 group.cause.kind,
                 group.cause.partition,
                 group.cause.error_class,
-                group.cause.answer,
+                group.cause.answer or "nothing",
                 group.rows[0].task_id,
             )
             for group in groups

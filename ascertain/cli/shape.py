@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from ascertain import keys
 from ascertain.cli import output, wording
 from ascertain.cli.gate_command import EVERY
+from ascertain.contracts.effect import State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,9 +23,10 @@ if TYPE_CHECKING:
 def print_result(result: TaskResult) -> None:
     """Print what became of a task and of each of its effects."""
     output.line(f"Task {result.task_id}: {result.outcome}.")
-    done = [("", step) for step in result.steps] + [("undo", step) for step in result.undone]
+    done = (*result.steps, *result.undone)
     if not done:
         return
+    back = {undo.step for undo in result.undone if undo.state is State.SETTLED}
     output.table(
         ("step", "state", "exists as", "why", "effect"),
         [
@@ -31,10 +34,10 @@ def print_result(result: TaskResult) -> None:
                 step.step,
                 step.state.value,
                 step.receipt.external_id if step.receipt is not None else "",
-                step.reason,
+                "taken back" if keys.undo_step(step.step) in back else step.reason,
                 step.effect_id,
             )
-            for _, step in done
+            for step in done
         ],
     )
 
@@ -47,7 +50,9 @@ def known_document(known: Known, safe_next: Sequence[Advice]) -> dict[str, objec
         "workflow": _run_document(known.run) if known.run is not None else None,
         "status": known.status.model_dump(mode="json") if known.status is not None else None,
         "result": known.result.model_dump(mode="json") if known.result is not None else None,
-        "effects": [effect_document(effect) for effect in known.effects],
+        "effects": [
+            effect_document(effect) | _undo_document(known, effect) for effect in known.effects
+        ],
         "not_asked": list(known.gaps),
         "safe_next": advice_document(safe_next),
     }
@@ -75,6 +80,14 @@ def effect_document(effect: KnownEffect) -> dict[str, object]:
         "frozen_sha256": hashlib.sha256(row.frozen).hexdigest(),
         "audit": [event.model_dump(mode="json") for event in effect.trail],
     }
+
+
+def _undo_document(known: Known, effect: KnownEffect) -> dict[str, object]:
+    """By which effect it is taken back, or was."""
+    undo = known.undo_of(effect)
+    if undo is None:
+        return {"undo": None}
+    return {"undo": {"effect_id": undo.row.effect_id, "state": undo.row.state.value}}
 
 
 def gate_document(gate: Gate) -> dict[str, object]:

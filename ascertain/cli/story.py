@@ -9,19 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ascertain.cli import advice, wording
+from ascertain.cli import advice, standing, wording
 from ascertain.cli.text import plain
 from ascertain.contracts.directive import UNSERVED
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
-from ascertain.machine import Move
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from datetime import datetime, timedelta
 
     from ascertain.cli.known import Known, KnownEffect, Run
-    from ascertain.contracts.effect import AuditEvent
     from ascertain.contracts.status import OpenEffect, TaskStatus
 
 # What the status calls an effect that is being done right now.
@@ -54,9 +52,6 @@ _DOUBT: Final = {
     ),
     None: "It is followed up by itself, less often the longer it takes.",
 }
-_DOUBTFUL: Final = frozenset(
-    {State.UNKNOWN, State.ACCEPTED, State.QUARANTINED, State.TAKEN_OVER, State.IN_FLIGHT}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +214,7 @@ def _title(effect: KnownEffect) -> str:
 
 def _effect(known: Known, effect: KnownEffect) -> Iterable[str]:
     row = effect.row
-    yield wording.standing(row)
+    yield standing.sentence(known, effect)
     for other in known.effects:
         if other.row.superseded_by == row.effect_id:
             yield f"It replaces {other.row.effect_id}, whose input was amended and which is never done."
@@ -230,46 +225,8 @@ def _effect(known: Known, effect: KnownEffect) -> Iterable[str]:
         yield from (f"{'':14}{line}" for line in wording.seen(told))
     if effect.open and row.resend_until is not None:
         yield wording.key_life(row, row.resend_until)
-    yield from repeats(effect)
+    yield from standing.repeats(effect)
     yield from _by_itself(known, effect)
-
-
-def repeats(effect: KnownEffect) -> Iterable[str]:
-    """Why it was repeated, or why it is not."""
-    for before, claim in _repeated(effect.trail):
-        if claim.move == Move.RESEND:
-            yield (
-                f"Attempt {claim.attempt} was no second try: the outside recognises the key, so sending the "
-                "same bytes again asks what became of the first."
-            )
-        else:
-            yield wording.sentence(*_permitted_by(before, claim))
-    row = effect.row
-    if row.state in _DOUBTFUL:
-        yield (
-            f"It is not done again, because nothing proves that attempt {row.attempt} did not happen. "
-            "That time has passed is no proof."
-        )
-    elif row.attempt == 1 and row.state is State.SETTLED:
-        yield "It was sent once and never repeated."
-
-
-def _permitted_by(before: AuditEvent, claim: AuditEvent) -> tuple[str, str]:
-    said = f"Attempt {claim.attempt} was allowed because"
-    if before.move == Move.DENY:
-        return f"{said} {before.actor} stated that the one before did not happen", ""
-    return f"{said} the one before provably did nothing", before.evidence.detail
-
-
-def _repeated(trail: Sequence[AuditEvent]) -> Iterable[tuple[AuditEvent, AuditEvent]]:
-    """Each claim after the first, with the last event before it that moved the effect."""
-    last: AuditEvent | None = None
-    for told in trail:
-        if told.move in {wording.REFUSED_WRITE, wording.NOTE, Move.RENEW}:
-            continue
-        if told.move in {Move.CLAIM, Move.RESEND} and last is not None:
-            yield last, told
-        last = told
 
 
 def _by_itself(known: Known, effect: KnownEffect) -> Iterable[str]:
@@ -281,7 +238,9 @@ def _by_itself(known: Known, effect: KnownEffect) -> Iterable[str]:
         if known.run is not None or not known.gaps:
             yield "Nothing happens by itself: no workflow pursues this effect now."
         return
-    if row.state is State.QUARANTINED:
+    if effect.proven_absent and known.askable(row.effect_id) is False:
+        yield "Nothing happens by itself: a person decides."
+    elif row.state is State.QUARANTINED:
         yield _QUARANTINED[known.askable(row.effect_id)]
     elif row.state is State.CLEAR and row.retry_at is not None and row.retry_at > row.now:
         yield f"It is tried again {_in(row.retry_at - row.now)}."

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from ascertain.cli.text import plain
-from ascertain.contracts.effect import State
+from ascertain.contracts.command import Action
 from ascertain.contracts.epoch import RESTORED
 from ascertain.machine import Move
 
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 REFUSED_WRITE: Final = "refused_write"
 NOTE: Final = "note"
-# The error classes of an input that no request can be made of, and of a person's word against a fact.
+# The error classes of an input that no request can be made of, of a person's word against a fact, and of an
+# effect whose attempts are used up.
 UNSENDABLE: Final = "invalid_input"
 DENIED: Final = "denied"
+BUDGET: Final = "budget"
 # A key that outlives every task is called endless.
 ENDLESS: Final = timedelta(days=36_500)
 
@@ -66,56 +68,6 @@ def sentence(*parts: str) -> str:
 def worker(actor: str) -> str:
     """The process in an actor, without the part that names its one claim."""
     return plain(actor.split("/", 1)[0])
-
-
-def standing(row: EffectRow) -> str:
-    """One sentence: what is true of the fact outside."""
-    match row.state:
-        case State.SETTLED:
-            return f"It exists outside as {plain(row.external_id or 'an unnamed fact')}."
-        case State.TAKEN_OVER:
-            by = plain(row.taken_by or "A person")
-            return f"{by} has taken it over. Automation does nothing now."
-        case State.ACCEPTED:
-            job = f" as job {plain(row.job_id)}" if row.job_id else ""
-            return (
-                f"The outside took it{job} and works on it. It is never sent again, only asked for."
-            )
-        case State.IN_FLIGHT:
-            return _in_flight(row)
-        case State.SUPERSEDED if row.superseded_by is not None:
-            return (
-                f"Its input was amended: {row.superseded_by} is done instead, and this one never."
-            )
-        case State.REFUSED if row.error_class == UNSENDABLE:
-            return (
-                "Its input cannot be made into a request. It was refused before anything was sent."
-            )
-        case State.CLEAR if row.error_class == DENIED:
-            return "A person stated that it does not exist outside, so it may be done."
-        case state:
-            return _STANDING[state]
-
-
-def _in_flight(row: EffectRow) -> str:
-    if row.now < row.lease_until:
-        until = clock(row.lease_until)
-        return f"An attempt may be on its way outside right now; it may send until {until}."
-    return "An attempt began and has not reported back. It may or may not have happened."
-
-
-_STANDING: Final[Mapping[State, str]] = {
-    State.REFUSED: "The outside said no for good. Nothing happened.",
-    State.ABANDONED: "It was given up: by a person, or because its task was cancelled.",
-    State.SUPERSEDED: "It was replaced by a new input; this one is never done.",
-    State.CLEAR: "It provably does not exist outside, so it may be done.",
-    State.UNKNOWN: (
-        "It may or may not exist outside. Until that is proved, only asking is allowed."
-    ),
-    State.QUARANTINED: (
-        "It is not proved whether it exists outside, and automation has stopped: a person decides."
-    ),
-}
 
 
 def key_life(row: EffectRow, until: datetime) -> str:
@@ -197,9 +149,11 @@ def _doubt(told: AuditEvent) -> str:
 
 
 def _fence(told: AuditEvent) -> str:
+    if told.evidence.rule == RESTORED:
+        return "Whether it was done before the restore is not known here, so it is asked for."
     return (
-        f"Attempt {told.attempt} never reported back (its worker died, froze or was cut off, or a restore "
-        "forgot it), so its permit was withdrawn. It may or may not have happened."
+        f"Attempt {told.attempt} never reported back (its worker died, froze or was cut off), so its permit "
+        "was withdrawn. It may or may not have happened."
     )
 
 
@@ -223,6 +177,10 @@ def _find_absent(told: AuditEvent) -> str:
 
 
 def _quarantine(told: AuditEvent) -> str:
+    budget = told.evidence.body.get("budget")
+    if told.evidence.rule == BUDGET and budget is not None:
+        said = f"Automation stopped after attempt {told.attempt}"
+        return f"{said}, the last that its budget of {budget} allowed."
     return sentence("Automation stopped", told.evidence.detail)
 
 
@@ -257,9 +215,9 @@ def _withdraw(_told: AuditEvent) -> str:
 
 def _note(told: AuditEvent) -> str:
     if told.evidence.source == "person":
-        return sentence(
-            f"{plain(told.actor)} said", told.evidence.detail.removeprefix(f"{told.actor}: ")
-        )
+        undo = told.evidence.rule == Action.UNDO
+        said = f"{plain(told.actor)} {'ordered that it be taken back' if undo else 'said'}"
+        return sentence(said, told.evidence.detail.removeprefix(f"{told.actor}: "))
     return sentence(f"{worker(told.actor)} noted", told.evidence.detail)
 
 

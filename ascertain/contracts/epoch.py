@@ -9,8 +9,10 @@ from pydantic import AwareDatetime
 
 from ascertain.contracts.value import Value
 
-# The rule by which an effect begins in doubt.
+# The rule by which an effect begins in doubt; whose the claim is that stands for what may have been
+# forgotten; and the error class of what nothing else is known of.
 RESTORED: Final = "restored"
+MAY_BE_FORGOTTEN: Final = "the ledger was restored and may have forgotten it"
 # By so much the clocks of Temporal and of the ledger may differ.
 CLOCKS: Final = timedelta(minutes=1)
 

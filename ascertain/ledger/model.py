@@ -214,7 +214,8 @@ class ModelLedger:
         row = self._memory.rows.get(effect_id)
         if row is not None and row.lease_until > now:
             return Stale(twin.read(row, now))
-        return self._converge(effect_id, version, writes.fence(), by, now)
+        write = writes.fence(row.lease_owner if row is not None else "")
+        return self._converge(effect_id, version, write, by, now)
 
     async def converge(self, effect_id: str, version: int, verdict: Verdict, by: str) -> Written:
         """See ``ports.Ledger.converge``."""

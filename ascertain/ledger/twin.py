@@ -113,7 +113,7 @@ def claimed(
     evidence, error_class = {
         Judgement.CLAIM: (writes.CLAIMED, None),
         Judgement.RESEND: (writes.RESENT, None),
-        Judgement.FENCE: (writes.FENCED, "fenced"),
+        Judgement.FENCE: writes.left_by(row.lease_owner),
         Judgement.QUARANTINE: (writes.budget_used(request.budget), "budget"),
         Judgement.RESTORED: (writes.IN_DOUBT, None),
     }[judgement]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from ascertain.contracts import outcome as outcomes
 from ascertain.contracts.effect import FENCE, Evidence, State
-from ascertain.contracts.epoch import RESTORED
+from ascertain.contracts.epoch import MAY_BE_FORGOTTEN, RESTORED
 from ascertain.machine import ACTOR, TABLE, Actor, Move
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ FENCED: Final = Evidence(
 IN_DOUBT: Final = Evidence(
     source="rule",
     rule=RESTORED,
-    detail="the ledger was restored and may have forgotten it, so it is asked for before it is sent",
+    detail=f"{MAY_BE_FORGOTTEN}, so it is asked for before it is sent",
 )
 ARCHIVED: Final = Evidence(
     source="rule",
@@ -151,9 +151,19 @@ def of_amendment(denial: Verdict | None, verdict: Verdict) -> tuple[Write, ...]:
     return (superseded,) if denial is None else (of_decision(Move.DENY, denial), superseded)
 
 
-def fence() -> Write:
-    """The move that ends a claim whose lease is over."""
-    return Write(Move.FENCE, State.UNKNOWN, json_of(FENCED), error_class="fenced")
+def fence(owner: str = "") -> Write:
+    """The move that ends a claim whose lease is over.
+
+    Args:
+        owner: Of the claim. One that only a restore made was begun by no worker, and left by none.
+    """
+    evidence, error_class = left_by(owner)
+    return Write(Move.FENCE, State.UNKNOWN, json_of(evidence), error_class=error_class)
+
+
+def left_by(owner: str) -> tuple[Evidence, str]:
+    """Why a claim is in doubt whose lease is over, in words and in a word."""
+    return (IN_DOUBT, RESTORED) if owner == RESTORED else (FENCED, "fenced")
 
 
 def starts(move: Move) -> tuple[State, ...]:
@@ -180,7 +190,7 @@ def late(outcome: Outcome) -> str:
 @lru_cache(maxsize=128)
 def budget_used(budget: int) -> Evidence:
     """Why a claim is not granted any more."""
-    detail = f"{budget} attempts were granted and none is proven to have done it"
+    detail = f"its budget of {budget} attempts is used up"
     return Evidence(source="rule", rule="budget", detail=detail, body={"budget": budget})
 
 

@@ -10,6 +10,7 @@ from ascertain.contracts import directive, finding, outcome
 from ascertain.contracts.claim import Verdict
 from ascertain.contracts.command import Action, Command
 from ascertain.contracts.effect import Evidence, Receipt, State
+from ascertain.contracts.epoch import RESTORED
 from ascertain.contracts.semantics import LookupBy, Policy
 from tests.core.rows import T0, kind, row, second
 
@@ -168,6 +169,17 @@ def test_what_can_neither_be_asked_nor_told_again_goes_to_a_person_at_once(resen
     question = policy.next_question(row(resend_until=resend_until), kind(lookup=None))
     assert isinstance(question, policy.Give)
     assert (question.verdict.state, question.verdict.evidence.rule) == (State.QUARANTINED, rule)
+
+
+@pytest.mark.parametrize("resend_until", [None, T0 + second(4)])
+def test_what_nobody_can_ask_for_after_a_restore_goes_to_a_person_because_of_the_restore(
+    resend_until,
+):
+    effect = row(resend_until=resend_until, lease_owner=RESTORED)
+    question = policy.next_question(effect, kind(lookup=None))
+    assert isinstance(question, policy.Give)
+    assert question.verdict.error_class == question.verdict.evidence.rule == "restored"
+    assert question.verdict.evidence.detail.startswith("the ledger was restored and may have")
 
 
 def test_a_quarantined_effect_without_lookup_is_left_alone():

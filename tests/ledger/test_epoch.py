@@ -61,6 +61,27 @@ async def test_what_was_begun_before_the_restore_is_not_sent_but_begins_in_doubt
         assert isinstance(await either.claim(begun(at, name)), Unresolved)
 
 
+async def test_what_no_worker_began_is_never_said_to_have_been_left_by_one(
+    either: Ledger, clock: Clock
+) -> None:
+    epoch = await restored(either)
+    row = (await either.claim(begun(T0, "1"))).row
+    fenced = [await moved(either.fence(row.effect_id, row.version, "reconcile"))]
+    await either.claim(begun(T0, "2"))
+    fenced.append((await either.claim(begun(T0, "2"))).row)
+    for doubted in fenced:
+        assert doubted.state is State.UNKNOWN
+        assert (doubted.error_class, doubted.evidence.rule) == ("restored", "restored")
+        trail = await either.audit(doubted.effect_id)
+        assert [event.evidence for event in trail] == [row.evidence, row.evidence]
+        assert "the ledger was restored" in row.evidence.detail
+    young = await granted(either, "3", effect=effect("3", begun_at=epoch.until))
+    await clock.advance(HOUR)
+    left = await moved(either.fence("ef1-3", 1, "reconcile"))
+    assert (left.error_class, left.evidence.rule) == ("fenced", "fence")
+    assert left.lease_owner == young.owner
+
+
 async def test_what_is_begun_after_the_restore_is_done_as_ever(
     either: Ledger, clock: Clock
 ) -> None:

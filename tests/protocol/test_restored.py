@@ -12,6 +12,7 @@ from ascertain.contracts.epoch import EpochRequest
 from ascertain.contracts.task import TaskOutcome
 from drill.points import Point
 from tests.protocol.deployment import step
+from tests.protocol.test_label import labelled
 
 FORGET = """
     set session_replication_role = replica;
@@ -59,7 +60,12 @@ async def test_what_a_restored_ledger_has_forgotten_is_asked_for_and_never_sent_
     row = await deployment.wait_for_row(effect, lambda row: row.state is comes_to)
     trail = await deployment.ledger.audit(effect)
     assert (trail[0].move, trail[0].evidence.rule) == ("claim", "restored")
+    assert "fenced" not in {row.error_class, *(event.evidence.rule for event in trail)}
     assert deployment.facts(effect) == 1
+    if (
+        comes_to is State.QUARANTINED
+    ):  # what a person finds it by, who knows of nothing but the restore
+        await labelled(deployment, "forgotten", "QUARANTINED", "restored")
     if kind != "toy.keyed":  # whose key makes of the same bytes a question
         assert (deployment.submits(effect), row.attempt) == (1, 1)
 

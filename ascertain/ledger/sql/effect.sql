@@ -99,8 +99,13 @@ moved as (
         retry_at = null,
         -- A CLEAR effect's job is proven dead: asked for, it would pass for the next attempt's absence.
         job_id = case when j.answer in ('claim', 'restored') then null else e.job_id end,
-        error_class = case j.answer when 'fence' then 'fenced' when 'quarantine' then 'budget' end,
-        evidence = $10 -> j.answer,
+        error_class = case
+            when j.answer = 'fence' and j.lease_owner = 'restored' then j.lease_owner
+            when j.answer = 'fence' then 'fenced'
+            when j.answer = 'quarantine' then 'budget'
+        end,
+        -- What was begun by no worker was left by none: why it began in doubt still stands.
+        evidence = case when j.answer = 'fence' and j.lease_owner = 'restored' then e.evidence else $10 -> j.answer end,
         evidence_version = e.version + 1,
         trace_id = case when j.granted then coalesce($17, e.trace_id) else e.trace_id end
     from judged as j
@@ -276,8 +281,9 @@ moved as (
         receipt = case when $5 = 'SETTLED' then $8::jsonb end,
         external_id = case when $5 = 'SETTLED' then $9::text end,
         happened_at = case when $5 = 'SETTLED' then $10::timestamptz end,
-        error_class = $11::text,
-        evidence = $7::jsonb,
+        error_class = case when $4 = 'fence' and j.lease_owner = 'restored' then j.lease_owner else $11::text end,
+        -- What was begun by no worker was left by none: why it began in doubt still stands.
+        evidence = case when $4 = 'fence' and j.lease_owner = 'restored' then e.evidence else $7::jsonb end,
         evidence_version = e.version + 1,
         taken_by = case
             when $4 = 'take' then $3
@@ -293,7 +299,7 @@ trail as (
     insert into ascertain.audit_events (
         effect_id, move, actor, from_state, to_state, version, lease_version, attempt, evidence, receipt, at)
     select
-        r.effect_id, $4, $3, j.state, r.state, r.version, r.lease_version, r.attempt, $7, $8, j.now
+        r.effect_id, $4, $3, j.state, r.state, r.version, r.lease_version, r.attempt, r.evidence, $8, j.now
     from moved as r
     cross join judged as j
 )
