@@ -64,7 +64,14 @@ class Sweep:
     async def _look_at(self, rows: list[EffectRow]) -> SweepReport:
         some = asyncio.Semaphore(AT_ONCE)
         found = await asyncio.gather(*(self._guarded(row, some) for row in rows))
-        orphans = [row.effect_id for row, was in zip(rows, found, strict=True) if was is True]
+        orphans = {
+            row.effect_id: (row.task_id, was)
+            for row, was in zip(rows, found, strict=True)
+            if isinstance(was, bool)
+        }
+        unasked = {
+            effect_id: task_id for effect_id, (task_id, asked) in orphans.items() if not asked
+        }
         faults = [was for was in found if isinstance(was, str)]
         if rows and len(faults) == len(rows):
             raise Unavailable(f"none of {len(rows)} effects could be looked into: {faults[0]}")
@@ -72,12 +79,13 @@ class Sweep:
             looked_at=len(rows),
             orphaned=len(orphans),
             failed=len(faults),
-            orphans=tuple(orphans[:TOLD]),
+            orphans=tuple([*orphans][:TOLD]),
+            unasked=dict([*unasked.items()][:TOLD]),
             faults=tuple(faults[:TOLD]),
         )
 
-    async def _guarded(self, row: EffectRow, some: asyncio.Semaphore) -> bool | str:
-        """Whether nobody pursued it, or what went wrong: one broken task must not stop the others."""
+    async def _guarded(self, row: EffectRow, some: asyncio.Semaphore) -> bool | str | None:
+        """As ``_orphaned``, or what went wrong: one broken task must not stop the others."""
         async with some:
             activity.heartbeat(row.effect_id)
             try:
@@ -86,10 +94,11 @@ class Sweep:
                 log.warning("sweep: %s could not be looked into", row.effect_id, exc_info=True)
                 return f"{row.effect_id}: {type(error).__name__}: {error}"
 
-    async def _orphaned(self, row: EffectRow) -> bool:
+    async def _orphaned(self, row: EffectRow) -> bool | None:
+        """Whether it is asked for now; None: its own workflow pursues it."""
         ended = await self._tasks.ended(row.task_id)
         if ended is None:
-            return False
+            return None
         ledger, by = self._serving.ledger, self._serving.identity
         if row.state is State.IN_FLIGHT:
             await ledger.fence(row.effect_id, row.version, by)
@@ -101,7 +110,7 @@ class Sweep:
             why = f"the task's workflow was ended from outside ({ended}); {what_next}"
             evidence = Evidence(source="rule", rule="orphaned", detail=why)
             await ledger.note(row.effect_id, by, evidence)
-        return True
+        return asked
 
 
 def _has_its_turn(row: EffectRow, request: SweepRequest) -> bool:

@@ -148,7 +148,7 @@ class Settings(StrictValue):
         if not url:
             raise InvalidSettings(
                 f"no ledger: set {LEDGER_VARIABLE}, {LEDGER_FILE_VARIABLE} or [ledger] url in the "
-                "deployment file"
+                "deployment file, or start a development stack with `ascertain dev`"
             )
         return url
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from dataclasses import asdict
 from importlib import import_module
 from importlib.util import find_spec
@@ -41,7 +42,8 @@ def dev(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where everything is kept; else $ASCERTAIN_DATA, else a folder of this user.",
+            help="Where everything is kept; else $ASCERTAIN_DATA, else a folder of this user. Other "
+            "terminals find it by the variable.",
         ),
     ] = None,
     headless: Annotated[bool, typer.Option("--headless", help="Without the Web UI.")] = False,
@@ -80,7 +82,8 @@ def dev(
         if as_json:
             output.document(_document(stack, place, log))
         else:
-            output.lines(_announcement(stack, place, log, usual=data is None))
+            usual = place == stacks.usual_directory().absolute()
+            output.lines(_announcement(stack, place, log, usual=usual))
         output.flush()
 
     asyncio.run(run(plan, output.note, on_ready))
@@ -131,6 +134,7 @@ def _document(stack: Stack, place: Path, log: Path | None) -> dict[str, object]:
 
 
 def _announcement(stack: Stack, place: Path, log: Path | None, *, usual: bool) -> list[str]:
+    from ascertain.cli.stack import DATA_VARIABLE
     from ascertain.cli.text import program
     from starter.dev import exports
     from starter.plan import FIRST_TASK
@@ -148,8 +152,8 @@ def _announcement(stack: Stack, place: Path, log: Path | None, *, usual: bool) -
     lines = ["The development stack is ready.", ""]
     lines += [f"  {name:<12}{value}" for name, value in shown.items()]
     lines += ["", "In another terminal:", ""]
-    if not usual:
-        lines.append(f"  export ASCERTAIN_DATA={place}")
+    if not usual:  # else each of them would look for the usual one, and find none or another
+        lines.append(f"  export {DATA_VARIABLE}={shlex.quote(str(place))}")
     if stack.outside_url is not None:
         lines += [f"  {call} submit {_near(FIRST_TASK)} --wait", f"  {call} explain first-1"]
     lines += [f"  {call} list", "", "For programs of your own:", ""]

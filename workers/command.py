@@ -76,7 +76,9 @@ def worker(  # noqa: PLR0913 - each is one option of the command
     from workers.worker import Role  # noqa: PLC0415
 
     log.begin(log_level, log_format)
-    settings = _watched(place.find(config).settings, metrics, temporal_metrics)
+    where = place.find(config)
+    where.must_run()
+    settings = _watched(where.settings, metrics, temporal_metrics)
     role = Role(tuple(queue) if queue else None, orchestrate, max_concurrent)
     asyncio.run(serve(settings, role, on_ready=lambda line: _ready(line, as_json=as_json)))
 

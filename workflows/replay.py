@@ -13,6 +13,8 @@ with workflow.unsafe.imports_passed_through():
     from ascertain.contracts import names
     from ascertain.contracts.replay import (
         ACTED,
+        ASKED,
+        ASKED_FOR_INCIDENT,
         ERRORS,
         Act,
         Ask,
@@ -43,8 +45,6 @@ HEARTBEAT = timedelta(seconds=10)
 PERSISTENT = RetryPolicy(
     initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=20)
 )
-
-ASKED = "the dry run is done; `resume` begins with the canary"
 
 
 @workflow.defn(name=names.REPLAY_WORKFLOW)
@@ -84,7 +84,7 @@ class ReplayWorkflow:
         parent = workflow.info().parent
         paused = self._progress.paused
         if paused is None and not self._request.go_on and (self._waiting() or parent is not None):
-            paused = ASKED
+            paused = ASKED if parent is None else ASKED_FOR_INCIDENT
         self._move(phase=Phase.CANARY, paused=paused)
         if parent is not None:
             incident = workflow.get_external_workflow_handle(parent.workflow_id)
@@ -213,10 +213,12 @@ class ReplayWorkflow:
     @workflow.query(name=names.STATUS, description="How far the replay is")
     def status(self) -> ReplayStatus:
         """How far the replay is."""
+        parent = workflow.info().parent
         return ReplayStatus(
             replay_id=self._id,
             phase=self._progress.phase,
             paused=self._progress.paused,
+            incident=parent.workflow_id if parent is not None else None,
             operator=self._request.operator,
             reason=self._request.reason,
             selection=self._request.selection,

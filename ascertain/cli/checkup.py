@@ -168,23 +168,13 @@ async def _attributes(client: TemporalClient) -> Check:
 
 async def _pollers(client: TemporalClient, where: Place) -> Check:
     queue = where.settings.task_queue
-    request = DescribeTaskQueueRequest(
-        namespace=client.namespace,
-        task_queue=TaskQueue(name=queue),
-        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-    )
     try:
-        found = await client.workflow_service.describe_task_queue(request, timeout=RPC_TIMEOUT)
+        who = await serving(client, queue)
     except RPCError as error:
         return Check("worker", "skipped", f"the server does not say who polls ({error.message})")
-    who = alive(found.pollers, datetime.now(UTC))
     if not who:
-        return Check(
-            "worker",
-            "warning",
-            f"nobody served task queue {queue} within the last {age(_POLL)}, so tasks stand still",
-            "start one with `ascertain worker`",
-        )
+        still = f"{nobody_serves(queue)}, so tasks stand still"
+        return Check("worker", "warning", still, "start one with `ascertain worker`")
     others = [name for name in who if not serves_the_same(name, where.settings.kinds)]
     if not others:
         lately = f"asked for work within the last {age(_POLL)}"
@@ -197,6 +187,26 @@ async def _pollers(client: TemporalClient, where: Place) -> Check:
     )
 
 
+def nobody_serves(queue: str) -> str:
+    """That no worker of a task queue was seen, in words."""
+    return f"nobody served task queue {queue} within the last {age(_POLL)}"
+
+
+async def serving(client: TemporalClient, queue: str) -> list[str]:
+    """Who asked for a task queue's workflow tasks lately, by name.
+
+    Raises:
+        RPCError: The server does not say.
+    """
+    request = DescribeTaskQueueRequest(
+        namespace=client.namespace,
+        task_queue=TaskQueue(name=queue),
+        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+    )
+    found = await client.workflow_service.describe_task_queue(request, timeout=RPC_TIMEOUT)
+    return alive(found.pollers, datetime.now(UTC))
+
+
 def alive(pollers: Iterable[PollerInfo], now: datetime) -> list[str]:
     """Who asked for work so lately that it may be believed to live, by name."""
     asked = (one for one in pollers if now - one.last_access_time.ToDatetime(UTC) < _POLL)
@@ -205,7 +215,7 @@ def alive(pollers: Iterable[PollerInfo], now: datetime) -> list[str]:
 
 async def _ledger(where: Place) -> Check:
     try:
-        url = where.settings.ledger_url
+        url = where.ledger_url
         async with where.ledger() as ledger:
             tallies = await ledger.upkeep.tallies()
     except AscertainError as error:

@@ -19,7 +19,7 @@ async def show(task_id: str, config: Path | None, *, as_json: bool) -> None:
         WrongSchema: It must be migrated first.
         InvalidSettings: No ledger is named.
     """
-    book = DeliveryBook(place.find(config).settings.ledger_url)
+    book = DeliveryBook(place.find(config).ledger_url)
     try:
         found = await book.of_task(task_id)
     finally:
@@ -29,7 +29,9 @@ async def show(task_id: str, config: Path | None, *, as_json: bool) -> None:
         output.document({"task_id": task_id, "deliveries": shown})
         return
     if not found:
-        output.line(f"Task {task_id} was asked for again by nobody.")
+        output.line(
+            f"No further delivery of task {task_id} is on record: it was asked for once, or never."
+        )
         return
     output.table(
         ("message", "fate", "times", "first", "last", "content"),

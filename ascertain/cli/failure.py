@@ -15,6 +15,7 @@ USAGE: Final = 2
 NOT_DONE: Final = 8
 PARTIAL: Final = 11
 DISAGREES: Final = 13
+NOT_COMPARED: Final = 14
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 
@@ -34,6 +35,7 @@ EXIT_CODES: Final = {
     PARTIAL: "Of many lines some are started and some were refused; each refused line is named.",
     12: "An audit trail is not what was written.",
     DISAGREES: "What the outside lists and what the ledger knows are not the same.",
+    NOT_COMPARED: "Nothing was compared: of no kind that was asked for could a census be taken.",
     INTERRUPTED: "Interrupted by Ctrl-C.",
     PIPE_CLOSED: "The reader of standard output went away.",
 }

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from ascertain.cli import output, place, shape, wording
 from ascertain.cli.gate_command import EVERY
-from ascertain.cli.listing import Filter, checked_partition
+from ascertain.cli.listing import Filter, checked_partition, held as held_tasks
 from ascertain.cli.progress import Progress
 from ascertain.contracts.effect import UNRESOLVED, State
 from ascertain.contracts.fault import faults
@@ -185,16 +185,9 @@ async def _held(
     """How many tasks wait for a gate, by partition; None, and why, where nobody can tell."""
     names = [each.partition for each in known]
     try:
-        client = await where.client()
-        held = {
-            name: await client.count(
-                Filter(state="HELD", partition=None if name == EVERY else name).query()
-            )
-            for name in names
-        }
+        return dict(await held_tasks(await where.client(), names)), ""
     except Unavailable as error:
         return dict.fromkeys(names), str(error)
-    return dict(held), ""
 
 
 def _say_gate(gate: Gate) -> None:

@@ -46,7 +46,7 @@ async def open_(
         output.document({"incident_id": request.incident_id, **request.model_dump(mode="json")})
         return
     output.line(f"Incident {request.incident_id} is open; partition {partition} is being paused.")
-    output.line("Each further step waits for `approve`; `status` says which.")
+    output.line(f"`ascertain incident status {partition}` says which step waits for approval.")
 
 
 async def status(partition: str, config: Path | None, *, as_json: bool) -> None:
@@ -68,6 +68,8 @@ async def status(partition: str, config: Path | None, *, as_json: bool) -> None:
         output.line(f"replay {found.replay_id}")
         print_tally(found.tally)
     output.lines(f"refused: {words}" for words in found.refused)
+    if found.waiting_for is not None:
+        output.line(f'`ascertain incident approve {partition} --reason "WHY"` lets it begin.')
     if found.closed is not None:
         output.line(f"Closed by {found.closed.operator}: {found.closed.reason}.")
 

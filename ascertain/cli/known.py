@@ -57,9 +57,10 @@ class KnownEffect:
         if any(told.move == REFUSED_WRITE and told.receipt is not None for told in self.trail):
             return False
         moves = [told for told in self.trail if told.move not in _KNOWN_AS_BEFORE]
-        *_, (proof, stop) = [*pairwise(moves)] or [(None, None)]
-        if proof is None or stop is None:
+        pairs = [*pairwise(moves)]
+        if not pairs:
             return False
+        proof, stop = pairs[-1]
         used_up = stop.move == Move.QUARANTINE and stop.evidence.rule == BUDGET
         # Absence that was concluded because a key protects is no proof once nothing is sent under it.
         return used_up and stop.from_state is State.CLEAR and proof.evidence.rule != ABSENT_KEYED

@@ -12,6 +12,7 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
 
 from ascertain.cli import output, place, shape, wording
+from ascertain.cli.gate_command import EVERY
 from ascertain.contracts import names
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
@@ -19,7 +20,7 @@ from ascertain.contracts.value import KindName, Partition, TaskId
 from ascertain.errors import AscertainError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from temporalio.client import WorkflowExecution
@@ -34,6 +35,7 @@ SINCE: Final = SearchAttributeKey.for_datetime(names.TASK_STATE_SINCE)
 ERROR_CLASS: Final = SearchAttributeKey.for_keyword(names.TASK_ERROR_CLASS)
 
 RUNNING: Final = "RUNNING"
+HELD: Final = "HELD"
 # A smooth task carries no state of its own: the server's has to say it.
 _UNLABELLED: Final = {RUNNING: "Running", TaskOutcome.DONE.value: "Completed"}
 _ENDS: Final = {
@@ -45,7 +47,7 @@ _ENDS: Final = {
 _LABELS: Final = (
     *(state.value for state in State),
     *(outcome.value for outcome in TaskOutcome),
-    "HELD",
+    HELD,
     "WAITING",
     RUNNING,
 )
@@ -129,6 +131,18 @@ async def newest(client: Client, task_id: str) -> Listed | None:
     """
     query = f"WorkflowId = '{checked(TypeAdapter(TaskId), task_id, 'task')}'"
     return next(iter([_listed(item) async for item in client.tasks(query, limit=1)]), None)
+
+
+async def held(client: Client, partitions: Iterable[str]) -> dict[str, int]:
+    """How many tasks wait for a gate, by partition; of every partition together under ``*``.
+
+    Raises:
+        TemporalDown: The server cannot be asked.
+    """
+    return {
+        name: await client.count(Filter(HELD, None if name == EVERY else name).query())
+        for name in partitions
+    }
 
 
 async def list_tasks(asked: Filter, config: Path | None, *, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from ascertain import metric, reading, telemetry
 from ascertain.cli import output, place
 from ascertain.errors import LedgerDown
 from ascertain.exposition import Exposition
+from ascertain.settings import LEDGER_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -47,9 +48,11 @@ async def serve(address: str, every: timedelta, config: Path | None, *, as_json:
 
     Raises:
         InvalidSettings: Nothing can listen there, or the deployment is wrong.
+        LedgerDown: The development stack that was named does not run.
         WrongSchema: The ledger must be migrated first.
     """
     where, watch, stop = place.find(config), _Watch(), asyncio.Event()
+    where.must_run(LedgerDown, LEDGER_VARIABLE)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, telemetry.shutdown)

@@ -58,6 +58,19 @@ def operator_name(given: str | None) -> str:
         raise typer.BadParameter("who are you? Say --operator NAME") from None
 
 
+def unused(file: Path, *, force: bool) -> Path:
+    """A file that is written now: a new one, unless somebody said that it may be replaced.
+
+    Raises:
+        BadParameter: It is there, and nobody said so.
+    """
+    if file.exists() and not force:
+        raise typer.BadParameter(
+            f"{file} is there already: name another FILE, or say --force to replace it"
+        )
+    return file
+
+
 Task = Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 Config = Annotated[
@@ -82,6 +95,7 @@ RequestId = Annotated[
     ),
 ]
 Why = Annotated[str, typer.Option("--reason", help="Why; kept for ever.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace FILE if it is there already.")]
 # The pace of a replay.
 Canary = Annotated[int, typer.Option(min=1, max=1000, help="Items of the replay's first batch.")]
 Batch = Annotated[int, typer.Option(min=1, max=1000, help="Items of each later batch.")]

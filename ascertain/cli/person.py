@@ -17,12 +17,16 @@ from ascertain.cli import output, place, wording
 from ascertain.cli.failure import AwaitsSecond, Declined
 from ascertain.contracts.command import Action, Command
 from ascertain.contracts.fault import faults
-from ascertain.errors import AlreadyOver, CommandRefused, TemporalDown
+from ascertain.errors import AlreadyOver, CommandRefused, NotFound, TemporalDown
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ascertain.cli.place import Place
     from ascertain.client import Client
     from ascertain.contracts.command import CommandAnswer
-    from ascertain.contracts.status import OpenEffect
+    from ascertain.contracts.effect import State
+    from ascertain.contracts.status import TaskStatus
     from ascertain.contracts.value import JsonObject
 
 _ANSWER_WITHIN_S: Final = 30
@@ -68,6 +72,18 @@ class Order:
             raise typer.BadParameter(faults(error)) from None
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The effect that a command is about, as it stood when the person was shown it."""
+
+    step: str
+    effect_id: str
+    state: State
+    version: int
+    since: datetime
+    reason: str = ""
+
+
 async def takeover(
     task_id: str, order: Order, config: Path | None, *, sure: bool, as_json: bool
 ) -> None:
@@ -81,16 +97,14 @@ async def takeover(
     """
     if order.version is None and as_json:
         raise typer.BadParameter("with --json the --version that was looked at must be given")
-    client = await place.find(config).client()
-    if order.version is None and order.action == Action.UNDO:
-        raise typer.BadParameter("undo is about a settled step: say --effect and --version of it")
+    where = place.find(config)
+    client = await where.client()
     if order.version is None:
-        opened = await _look(client, task_id)
-        order = replace(
-            order, version=_version(opened), effect_id=order.effect_id or opened.effect_id
-        )
+        undo = order.action == Action.UNDO
+        seen = await (_settled(where, client, task_id, order) if undo else _open(client, task_id))
+        order = replace(order, version=seen.version, effect_id=order.effect_id or seen.effect_id)
         if not sure:
-            _confirm(task_id, order, opened)
+            _confirm(task_id, order, seen)
     answer = await _give(client, task_id, order.command())
     if answer.pending:
         raise AwaitsSecond(f"task {task_id}: {answer.message}", answer.model_dump(mode="json"))
@@ -102,33 +116,53 @@ async def takeover(
         output.line(wording.sentence(f"Task {task_id}", answer.message))
 
 
-async def _look(client: Client, task_id: str) -> OpenEffect:
+async def _status(client: Client, task_id: str) -> TaskStatus:
     try:
         async with asyncio.timeout(_ANSWER_WITHIN_S):
-            status = await client.status(task_id)
+            return await client.status(task_id)
     except TimeoutError:
         raise _unanswered(task_id) from None
-    if status.open is None and status.outcome is not None:
+
+
+async def _open(client: Client, task_id: str) -> Seen:
+    """The effect that the task is at, which every command but ``undo`` is about."""
+    status = await _status(client, task_id)
+    opened = status.open
+    if opened is None and status.outcome is not None:
         raise AlreadyOver(f"task {task_id} is {status.outcome}, so there is nothing to decide")
-    if status.open is None:
+    if opened is None:
         raise CommandRefused(f"task {task_id} has no open effect, so there is nothing to decide")
-    return status.open
-
-
-def _version(opened: OpenEffect) -> int:
     if opened.standing is None:
         raise CommandRefused(
             f"step {opened.step} is not in question now ({opened.reason or opened.doing}), so there is "
             "nothing to decide; cancel the task if it is not wanted any more"
         )
-    return opened.standing.version
+    state, version = opened.standing.state, opened.standing.version
+    return Seen(opened.step, opened.effect_id, state, version, opened.since, opened.reason)
 
 
-def _confirm(task_id: str, order: Order, opened: OpenEffect) -> None:
-    state = opened.standing.state if opened.standing is not None else opened.doing
-    output.note(f"Task {task_id}, step {opened.step}, effect {opened.effect_id}")
-    said = f"  {state}, version {order.version}, since {wording.moment(opened.since)}"
-    output.note(wording.sentence(said, opened.reason))
+async def _settled(where: Place, client: Client, task_id: str, order: Order) -> Seen:
+    """The one settled step that can be taken back; its version stands in the ledger alone."""
+    undoable = (await _status(client, task_id)).undoable
+    able = [done for done in undoable if order.effect_id in {None, done.effect_id}]
+    if len(able) != 1:
+        steps = ", ".join(f"{done.step} ({done.effect_id})" for done in undoable) or "none"
+        raise CommandRefused(
+            f"task {task_id}: undo is about one settled step that declares an undo and still has it; say "
+            f"which by --effect: {steps}"
+        )
+    async with where.ledger() as ledger:
+        case = await ledger.inspect(able[0].effect_id)
+    if case is None:
+        raise NotFound(f"the ledger does not know effect {able[0].effect_id} of task {task_id}")
+    row = case.row
+    return Seen(row.step, row.effect_id, row.state, row.version, row.state_since)
+
+
+def _confirm(task_id: str, order: Order, seen: Seen) -> None:
+    output.note(f"Task {task_id}, step {seen.step}, effect {seen.effect_id}")
+    said = f"  {seen.state}, version {seen.version}, since {wording.moment(seen.since)}"
+    output.note(wording.sentence(said, seen.reason))
     if not sys.stdin.isatty():
         raise typer.BadParameter("nobody is there to confirm: say --yes, or which --version")
     typer.confirm(f"{order.action} it as {order.operator}?", abort=True, err=True)

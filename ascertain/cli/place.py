@@ -16,10 +16,10 @@ from ascertain import settings as deployment, telemetry
 from ascertain.cli import output, stack as stacks
 from ascertain.client import Client
 from ascertain.connection import DEFAULT_ADDRESS, connection
-from ascertain.errors import TemporalDown
+from ascertain.errors import LedgerDown, TemporalDown, Unavailable
 from ascertain.ledger.delivery import DeliveryBook
 from ascertain.ledger.postgres import PostgresLedger, open_ledger
-from ascertain.settings import Settings
+from ascertain.settings import LEDGER_VARIABLE, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,38 @@ class Place:
         return bool(self.settings.named_ledger)
 
     @property
+    def ledger_url(self) -> str:
+        """The ledger's address; holds the password.
+
+        Raises:
+            LedgerDown: The development stack that was named does not run.
+            InvalidSettings: No ledger is named.
+        """
+        self.must_run(LedgerDown, LEDGER_VARIABLE)
+        return self.settings.ledger_url
+
+    @property
     def kinds(self) -> frozenset[str] | None:
         """The kinds of effect that the deployment file names; None if it names none."""
         return frozenset(self.settings.kinds) or None
+
+    def must_run(
+        self, without: type[Unavailable] = TemporalDown, variable: str = stacks.ADDRESS_VARIABLE
+    ) -> None:
+        """See that what was named is there to be talked to.
+
+        Args:
+            without: What is missing if it is not.
+            variable: Names the same somewhere else.
+
+        Raises:
+            Unavailable: As ``without``: the development stack that was named does not run.
+        """
+        if self.stopped is not None:
+            raise without(
+                f"{stacks.DATA_VARIABLE} names the development stack in {self.stopped}, which does not run: "
+                f"start it with `ascertain dev`, or unset the variable, or set {variable}"
+            )
 
     async def client(self, *, kinds: Collection[str] | None = None) -> Client:
         """Connect to Temporal.
@@ -57,11 +86,7 @@ class Place:
             TemporalDown: No server answers, or the development stack that was named does not run.
             InvalidSettings: The address cannot be read.
         """
-        if self.stopped is not None:
-            raise TemporalDown(
-                f"{stacks.DATA_VARIABLE} names the development stack in {self.stopped}, which does not run: "
-                f"start it with `ascertain dev`, or unset the variable, or set {stacks.ADDRESS_VARIABLE}"
-            )
+        self.must_run()
         _quiet()
         telemetry.install("ascertain-cli")
         client = await Client.connect(
@@ -81,10 +106,10 @@ class Place:
 
         Raises:
             InvalidSettings: No ledger is named.
-            LedgerDown: It does not answer.
+            LedgerDown: It does not answer, or the development stack that was named does not run.
             WrongSchema: It must be migrated first.
         """
-        ledger = await open_ledger(self.settings.ledger_url, connections=4)
+        ledger = await open_ledger(self.ledger_url, connections=4)
         try:
             yield ledger
         finally:

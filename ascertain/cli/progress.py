@@ -13,11 +13,15 @@ _EVERY_ON_TERMINAL_S: Final = 0.2
 _EVERY_IN_LOG_S: Final = 10.0
 
 
+def _on_terminal() -> bool:
+    return sys.stderr.isatty()
+
+
 @dataclass(slots=True)
 class Progress:
     """One line that is written over on a terminal, and a line now and then elsewhere."""
 
-    _live: bool = field(default_factory=sys.stderr.isatty)
+    _live: bool = field(default_factory=_on_terminal)
     _shown_at: float = field(default_factory=monotonic)
     _line: str = ""
 

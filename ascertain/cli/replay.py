@@ -10,7 +10,17 @@ import typer
 from pydantic import ValidationError
 
 from ascertain.cli import output, place
-from ascertain.contracts.replay import Outlook, ReplayRequest, Result, Say, Tally
+from ascertain.contracts.incident import PREFIX
+from ascertain.contracts.replay import (
+    ACTED,
+    ASKED_FOR_INCIDENT,
+    Outlook,
+    Phase,
+    ReplayRequest,
+    Result,
+    Say,
+    Tally,
+)
 from ascertain.errors import NotFound
 from ascertain.operation import Operations
 
@@ -18,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ascertain.cli.place import Place
-    from ascertain.contracts.replay import Item
+    from ascertain.contracts.replay import Item, ReplayStatus
     from ascertain.recovery import ReplayBook
 
 OUTLOOKS: Final = {
@@ -29,6 +39,8 @@ OUTLOOKS: Final = {
     Outlook.UNKNOWN: "still unknown",
     Outlook.MOVED: "moved by others",
 }
+# What the book counts under the outlooks although it is none.
+_NOT_ASKED: Final = {"NOT_ASKED": "not asked yet"}
 _PAGE: Final = 1000
 
 
@@ -77,9 +89,14 @@ async def start(replay_id: str | None, wish: Wish, config: Path | None, *, as_js
     if as_json:
         output.document({"replay_id": replay_id, **request.model_dump(mode="json")})
         return
-    output.line(f"Replay {replay_id} asks for every item first.")
-    next_ = "goes on to the canary by itself" if request.go_on else "then waits for `resume`"
-    output.line(f"It {next_}; `status` says how far it is.")
+    output.line(
+        f"Replay {replay_id} asks for every item first: `ascertain replay status {replay_id}` says how far "
+        "it is."
+    )
+    if request.go_on:
+        output.line("Then it goes on to the canary by itself.")
+    else:
+        output.line(f"Then it waits for `{_resume(replay_id)}`, unless there is nothing to tell.")
 
 
 async def status(replay_id: str, config: Path | None, *, as_json: bool) -> None:
@@ -95,7 +112,31 @@ async def status(replay_id: str, config: Path | None, *, as_json: bool) -> None:
     output.line(f"Replay {replay_id} of {found.operator} ({found.reason}): {found.phase}.")
     if found.paused is not None:
         output.line(f"It is paused: {found.paused}.")
+        output.line(f"It goes on with `{_goes_on(found)}`.")
     print_tally(found.tally)
+    if found.phase is Phase.DONE:
+        output.line(_came_to(replay_id, found.tally))
+
+
+def _resume(replay_id: str) -> str:
+    return f'ascertain replay resume {replay_id} --reason "WHY"'
+
+
+def _goes_on(found: ReplayStatus) -> str:
+    """What has it go on: a step of the incident that it is part of, or a word to itself."""
+    if found.incident is None or found.paused != ASKED_FOR_INCIDENT:
+        return _resume(found.replay_id)
+    return f'ascertain incident approve {found.incident.removeprefix(PREFIX)} --reason "WHY"'
+
+
+def _came_to(replay_id: str, tally: Tally) -> str:
+    """What there is left to do after a replay that is done."""
+    report = f"`ascertain replay report {replay_id}`"
+    if not tally.items:
+        return "No effect fitted what it was to replay, so nothing was told."
+    if not tally.of(ACTED):
+        return f"Nothing of it could be told to go on: {report} says why, item by item."
+    return f"{report} lists what became of each item."
 
 
 async def say(
@@ -180,7 +221,7 @@ def said(operator: str, reason: str) -> Say:
 
 def print_tally(tally: Tally) -> None:
     """Both counts, each of which adds up to all items."""
-    names = {outlook.value: words for outlook, words in OUTLOOKS.items()}
+    names = {outlook.value: words for outlook, words in OUTLOOKS.items()} | _NOT_ASKED
     for what, counts in (("dry run", tally.outlooks), ("result", tally.results)):
         told = ", ".join(
             f"{count} {names.get(name, name) if counts is tally.outlooks else name}"

@@ -54,6 +54,8 @@ async def create(
         output.document({"file": str(taken.path), "sha256": taken.sha256, **told})
         return
     output.line(f"{taken.path} holds {_counted(taken.manifest)}.")
+    if not (taken.manifest.counts["tasks"] or taken.manifest.counts["effects"]):
+        output.note(f"Nothing of {_of(scope)} is known, so there is nothing in it to recover from.")
     output.line(f"sha256 {taken.sha256}")
 
 
@@ -97,14 +99,17 @@ def show(source: Path, *, as_json: bool) -> None:
         return
     scope = manifest.scope
     whole = "what was unresolved" if scope.unresolved else "everything"
-    of = f"partition {scope.partition}" if scope.partition else "every partition"
-    output.line(f"Taken {wording.moment(manifest.taken_at)} of {whole} in {of}.")
+    output.line(f"Taken {wording.moment(manifest.taken_at)} of {whole} in {_of(scope)}.")
     output.line(f"It holds {_counted(manifest)}.")
     output.line(f"content {manifest.content}")
     output.table(
         ("partition", "kind", "state", "error class", "effects"),
         [(*(part or "" for part in key), str(standing[key])) for key in order],
     )
+
+
+def _of(scope: Scope) -> str:
+    return f"partition {scope.partition}" if scope.partition else "every partition"
 
 
 def _exists(source: Path) -> None:

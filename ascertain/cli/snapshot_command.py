@@ -38,6 +38,7 @@ def create(
             "--unresolved", help="Only what can still change: open effects and running tasks."
         ),
     ] = False,
+    force: option.Force = False,
     config: option.Config = None,
     as_json: option.Json = False,
 ) -> None:
@@ -48,6 +49,7 @@ def create(
     """
     from ascertain.cli import snapshot
 
+    target = option.unused(target, force=force)
     asyncio.run(snapshot.create(target, partition, config, unresolved=unresolved, as_json=as_json))
 
 

@@ -57,12 +57,17 @@ class Stack:
 def data_directory() -> Path:
     """Where the development stack keeps its data unless it is told otherwise; not created.
 
-    ``$ASCERTAIN_DATA``, ``$XDG_STATE_HOME/ascertain`` or ``~/.local/state/ascertain``. For root
-    ``/var/lib/ascertain``: PostgreSQL then runs as a user who could not pass through root's home.
+    ``$ASCERTAIN_DATA``, or else the usual directory.
     """
-    given = named()
-    if given is not None:
-        return given
+    return named() or usual_directory()
+
+
+def usual_directory() -> Path:
+    """Where every terminal of this user looks for a stack that nobody named.
+
+    ``$XDG_STATE_HOME/ascertain`` or ``~/.local/state/ascertain``. For root ``/var/lib/ascertain``: PostgreSQL
+    then runs as a user who could not pass through root's home.
+    """
     state = os.environ.get("XDG_STATE_HOME")
     if state:
         return Path(state) / "ascertain"

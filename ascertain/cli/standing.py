@@ -88,8 +88,8 @@ def of_row(row: EffectRow) -> str:
             )
         case State.CLEAR if row.error_class == wording.DENIED:
             return "A person stated that it does not exist outside, so it may be done."
-        case State.QUARANTINED if row.error_class in _CAUSES:
-            return _CAUSES[row.error_class]
+        case State.QUARANTINED:
+            return _CAUSES.get(row.error_class or "", _STATES[State.QUARANTINED])
         case state:
             return _STATES[state]
 
@@ -111,7 +111,9 @@ def _settled(row: EffectRow, undo: KnownEffect | None) -> str:
 
 def _in_flight(row: EffectRow) -> str:
     if row.lease_owner == RESTORED:
-        return f"T{MAY_BE_FORGOTTEN[1:]}. It may or may not exist outside, and is asked for."
+        return (
+            f"{MAY_BE_FORGOTTEN.capitalize()}. It may or may not exist outside, and is asked for."
+        )
     if row.now < row.lease_until:
         until = wording.clock(row.lease_until)
         return f"An attempt may be on its way outside right now; it may send until {until}."
@@ -120,13 +122,12 @@ def _in_flight(row: EffectRow) -> str:
 
 def attempts(effect: KnownEffect) -> str:
     """How many attempts, and what of them is none or does not count."""
-    row = effect.row
-    forgotten = sum(1 for told in effect.trail if _is_of_restore(told))
+    row, forgotten = effect.row, _forgotten(effect)
     counted = row.attempt - row.budget_from
     told = str(row.attempt)
     if forgotten:
         told += f", {forgotten} only because of a restore"
-    if counted != row.attempt - forgotten:
+    if effect.open and counted != row.attempt - forgotten:
         told += f", {counted} of its budget"
     return told
 
@@ -146,8 +147,8 @@ def repeats(effect: KnownEffect) -> Iterable[str]:
         yield f"It is not done again, because {_in_the_way(effect)}"
     elif row.attempt == 1 and row.state is State.SETTLED:
         yield (
-            f"Nothing was sent here: t{MAY_BE_FORGOTTEN[1:]}, and it was found."
-            if row.lease_owner == RESTORED
+            f"Nothing was sent here: {MAY_BE_FORGOTTEN}, and it was found."
+            if _forgotten(effect)
             else "It was sent once and never repeated."
         )
 
@@ -183,6 +184,11 @@ def _repeated(trail: Sequence[AuditEvent]) -> Iterable[tuple[AuditEvent, AuditEv
         if granted and last is not None:
             yield last, told
         last = told
+
+
+def _forgotten(effect: KnownEffect) -> int:
+    """How many of its attempts stand for what a restored ledger may have forgotten."""
+    return sum(1 for told in effect.trail if _is_of_restore(told))
 
 
 def _is_of_restore(told: AuditEvent) -> bool:

@@ -46,7 +46,7 @@ async def wait(
     """
     wanted = None if state is None else listing.checked_state(state)
     client = await place.find(config).client()
-    found = await attend.wait(client, task_id, wanted, within)
+    found = await attend.wait(client, task_id, wanted, within, output.note)
     if as_json:
         output.document(found.document())
     else:

@@ -143,13 +143,15 @@ def report(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write it there instead of printing it.")
     ] = None,
+    force: option.Force = False,
     config: option.Config = None,
     as_json: option.Json = False,
 ) -> None:
     """Render the case file of a task as HTML: timeline, evidence, decisions. One file, nothing beside it."""
     from ascertain.cli import inspection
 
-    asyncio.run(inspection.report(task, config, out, as_json=as_json))
+    target = None if out is None else option.unused(out, force=force)
+    asyncio.run(inspection.report(task, config, target, as_json=as_json))
 
 
 def deliveries(
@@ -186,7 +188,8 @@ def wait(
 ) -> None:
     """Wait until a task is in a state. Without --state: until it is over, or a person may decide about it.
 
-    Exit code 8 if it is over and never came there.
+    What it waits for meanwhile that somebody can end (a closed gate, a person, a worker) is said on standard
+    error, and the wait goes on. Exit code 8 if it is over and never came there.
     """
     from ascertain.cli import steering
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from ascertain.cli import output, place, wording
+from ascertain.cli import listing, output, place, wording
 from ascertain.cli.gate_command import EVERY
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
@@ -18,7 +18,7 @@ from ascertain.errors import AscertainError
 from ascertain.ports import EffectFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from ascertain.cli.place import Place
@@ -38,12 +38,14 @@ class Line:
     Attributes:
         counts: Unresolved effects by state.
         oldest: How long the one that has been longest in its state has been so.
+        held: Tasks that wait for a gate; None: nobody could be asked.
     """
 
     partition: str
     gate: Gate | None
     counts: Counter[State]
     oldest: timedelta | None
+    held: int | None
 
     @property
     def paused(self) -> bool:
@@ -56,6 +58,7 @@ class Line:
         return {
             "partition": self.partition,
             "paused": self.paused,
+            "held": self.held,
             "unresolved": unresolved,
             "oldest_seconds": self.oldest.total_seconds() if self.oldest is not None else None,
         }
@@ -156,13 +159,13 @@ async def look(ledger: Ledger, client: Client | str, partition: str | None) -> B
     which = EffectFilter(states=UNRESOLVED, partition=partition, limit=_MOST_ROWS)
     rows = await ledger.effects(which)
     gates = {gate.partition: gate for gate in await ledger.gates()}
-    tasks, gap = await _count(client, partition)
     wanted = {*gates, *(row.partition for row in rows)}
     if partition is not None:
         wanted &= {partition, EVERY}
+    held, tasks, gap = await _count(client, partition, wanted)
     return Board(
         at=datetime.now(UTC),
-        lines=tuple(_line(name, gates.get(name), rows) for name in sorted(wanted)),
+        lines=tuple(_line(name, gates.get(name), rows, held.get(name)) for name in sorted(wanted)),
         effects=tuple(sorted(rows, key=lambda row: row.state_since)),
         tasks=tasks,
         gap=gap,
@@ -170,10 +173,10 @@ async def look(ledger: Ledger, client: Client | str, partition: str | None) -> B
     )
 
 
-def _line(name: str, gate: Gate | None, rows: Sequence[EffectRow]) -> Line:
+def _line(name: str, gate: Gate | None, rows: Sequence[EffectRow], held: int | None) -> Line:
     own = [row for row in rows if row.partition == name]
     oldest = max((row.now - row.state_since for row in own), default=None)
-    return Line(name, gate, Counter(row.state for row in own), oldest)
+    return Line(name, gate, Counter(row.state for row in own), oldest, held)
 
 
 async def _client(where: Place) -> Client | str:
@@ -183,9 +186,12 @@ async def _client(where: Place) -> Client | str:
         return f"Temporal: {error}"
 
 
-async def _count(client: Client | str, partition: str | None) -> tuple[Tasks | None, str]:
+async def _count(
+    client: Client | str, partition: str | None, shown: Collection[str]
+) -> tuple[Mapping[str, int], Tasks | None, str]:
+    """How many tasks each partition holds, how they come and go, and why that is not known."""
     if isinstance(client, str):
-        return None, client
+        return {}, None, client
     only = f" AND {names.TASK_PARTITION} = '{partition}'" if partition is not None else ""
     since = f"{datetime.now(UTC) - timedelta(minutes=1):%Y-%m-%dT%H:%M:%SZ}"
     asked = ("ExecutionStatus = 'Running'", f"StartTime > '{since}'", f"CloseTime > '{since}'")
@@ -198,9 +204,10 @@ async def _count(client: Client | str, partition: str | None) -> tuple[Tasks | N
                 )
                 for query in asked
             ]
+        held = await listing.held(client, shown)
     except AscertainError as error:
-        return None, f"Temporal: {error}"
-    return Tasks(running.count, started.count, ended.count), ""
+        return {}, None, f"Temporal: {error}"
+    return held, Tasks(running.count, started.count, ended.count), ""
 
 
 def _print(board: Board, *, detailed: bool, as_json: bool, once: bool) -> None:
@@ -246,7 +253,7 @@ async def _live(ledger: Ledger, client: Client | str, partition: str | None, eve
 
 
 def _headings() -> tuple[str, ...]:
-    return ("partition", "gate", "oldest", *(state.value for state in _STATES))
+    return ("partition", "gate", "held", "oldest", *(state.value for state in _STATES))
 
 
 def _rows(board: Board) -> list[tuple[str, ...]]:
@@ -254,6 +261,7 @@ def _rows(board: Board) -> list[tuple[str, ...]]:
         (
             "(every)" if line.partition == EVERY else line.partition,
             "paused" if line.paused else "open",
+            "?" if line.held is None else str(line.held),
             wording.age(line.oldest) if line.oldest is not None else "",
             *(str(line.counts[state]) for state in _STATES),
         )

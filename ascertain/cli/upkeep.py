@@ -1,4 +1,4 @@
-"""``ascertain sweep``, ``census``, ``restored``, ``audit verify``: the whole ledger, and the outside."""
+"""``ascertain sweep``, ``restored`` and ``audit verify``: the whole ledger."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import FailureError
 
 from ascertain.cli import output, place, wording
-from ascertain.cli.failure import DISAGREES, NotOver
+from ascertain.cli.failure import NotOver
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
-from ascertain.contracts.census import Censuses, CensusOrder, CensusReport
 from ascertain.contracts.epoch import EpochRequest
 from ascertain.contracts.sweep import SweepReport, SweepRequest
 from ascertain.errors import BrokenChain, NotFound, Unavailable
 from ascertain.ledger.audit import verify_chain
 from ascertain.ports import EffectFilter
-from ascertain.scheduled import latest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -37,15 +35,6 @@ _MOST_EFFECTS: Final = 1000
 _LOOKS: Final = 3
 
 ResultT = TypeVar("ResultT")
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """Which census is asked for; no kinds: those of the deployment."""
-
-    kinds: tuple[str, ...]
-    since: timedelta | None
-    within: timedelta | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +66,24 @@ async def sweep(within: timedelta | None, config: Path | None, *, as_json: bool)
     """
     where = place.find(config)
     request = SweepRequest(older_than=timedelta(0))
-    report = await _run(where, names.SWEEP_WORKFLOW, request, SweepReport, within)
+    report = await run_now(where, names.SWEEP_WORKFLOW, request, SweepReport, within)
     if as_json:
         output.document(report.model_dump(mode="json"))
-        return
-    output.line(
-        f"{report.looked_at} unresolved effects were looked at; no workflow pursued {report.orphaned}."
-    )
-    output.lines(f"  {effect_id} is asked for now" for effect_id in report.orphans)
+    else:
+        show(report)
+
+
+def show(report: SweepReport) -> None:
+    """Print what a sweep found."""
+    output.line(_swept(report))
+    for effect_id in report.orphans:
+        if effect_id not in report.unasked:
+            output.line(f"  {effect_id} is asked for now")
+    for effect_id, task_id in report.unasked.items():
+        output.line(
+            f"  {effect_id} is asked for once its task {task_id} is submitted again, for Temporal has "
+            "forgotten what it was"
+        )
     if report.failed:
         output.line(
             f"{report.failed} could not be looked into; the next sweep comes to them again."
@@ -92,83 +91,13 @@ async def sweep(within: timedelta | None, config: Path | None, *, as_json: bool)
         output.lines(f"  {fault}" for fault in report.faults)
 
 
-async def census(wish: Wish, config: Path | None, *, as_json: bool) -> int:
-    """Have a census taken and print it.
-
-    Returns:
-        0, or 13 if the outside and the ledger disagree.
-
-    Raises:
-        NotOver: It is not over in time; it goes on.
-        BadParameter: No kind is named, here or in a deployment file.
-    """
-    where = place.find(config)
-    kinds = wish.kinds or tuple(sorted(where.settings.kinds))
-    if not kinds:
-        raise typer.BadParameter("no deployment file names a kind: say --kind, or --config")
-    order = CensusOrder(kinds=kinds, no_older_than=wish.since)
-    taken = await _run(where, names.CENSUS_WORKFLOW, order, Censuses, wish.within)
-    return _tell(taken.reports, as_json=as_json)
-
-
-async def last_census(kinds: Sequence[str], config: Path | None, *, as_json: bool) -> int:
-    """Print what the newest finished census of the schedule found, of these kinds or of all.
-
-    Returns:
-        As ``census``.
-
-    Raises:
-        NotFound: The schedule has finished none, or there is no schedule.
-    """
-    where = place.find(config)
-    found = await latest((await where.client()).temporal, where.settings.task_queue)
-    if found is None:
-        raise NotFound(
-            "no census of the schedule is finished yet; `ascertain census` takes one now"
-        )
-    if not as_json:
-        output.line(f"Census of {wording.moment(found.at)}:")
-    chosen = [one for one in found.censuses.reports if not kinds or one.kind in kinds]
-    return _tell(chosen, as_json=as_json, at=found.at)
-
-
-def _tell(reports: Sequence[CensusReport], *, as_json: bool, at: datetime | None = None) -> int:
-    if as_json:
-        taken = {} if at is None else {"at": at.isoformat()}
-        output.document({**taken, "censuses": [one.model_dump(mode="json") for one in reports]})
-    else:
-        _print(reports)
-    return DISAGREES if any(one.discrepancies for one in reports) else 0
-
-
-def _print(reports: Sequence[CensusReport]) -> None:
-    output.table(
-        (
-            "kind",
-            "listed",
-            "effects",
-            "duplicates",
-            "rate",
-            "at most (95 %)",
-            "settled",
-            "disagree",
-        ),
-        [_row(one) for one in reports if one.not_taken is None],
-    )
-    for one in reports:
-        if one.not_taken is not None:
-            output.line(f"No census of {one.kind}: {one.not_taken}")
-    for one in reports:
-        for found in one.discrepancies:
-            output.line(f"{found.discord}: {found.effect_id} of {one.kind}: {found.detail}")
-
-
-def _row(one: CensusReport) -> tuple[str, ...]:
-    rate = "" if one.duplicate_effect_rate is None else f"{one.duplicate_effect_rate:.3g}"
-    numbers = (one.listed, one.effects, one.duplicates)
-    upper = f"{one.duplicate_effect_rate_upper:.3g}"
-    disagree = sum(one.count.values())
-    return (one.kind, *map(str, numbers), rate, upper, str(one.settled), str(disagree))
+def _swept(report: SweepReport) -> str:
+    if not report.looked_at:
+        return "Nothing is unresolved that could be looked at now."
+    looked = f"{report.looked_at} unresolved effects were looked at"
+    if not report.orphaned:
+        return f"{looked}; each is pursued by its task's workflow."
+    return f"{looked}; the workflows of {report.orphaned} of them are gone."
 
 
 async def restored(wish: Restore, config: Path | None, *, as_json: bool) -> None:
@@ -199,6 +128,9 @@ async def verify(task_id: str | None, config: Path | None, *, as_json: bool) -> 
 
     Returns:
         0, or 12 if one is not what was written.
+
+    Raises:
+        NotFound: The ledger has no effect of the task.
     """
     checked, broken = 0, list[BrokenChain]()
     async with place.find(config).ledger() as ledger:
@@ -207,6 +139,8 @@ async def verify(task_id: str | None, config: Path | None, *, as_json: bool) -> 
             fault = await _fault(ledger, row, trail)
             if fault is not None:
                 broken.append(fault)
+    if task_id is not None and not checked:
+        raise NotFound(f"the ledger has no effect of a task {task_id}, so no trail was checked")
     if as_json:
         told = [{"effect_id": one.effect_id, "seq": one.seq, "why": str(one)} for one in broken]
         output.document({"checked": checked, "broken": told})
@@ -246,9 +180,15 @@ async def _fault(
     return fault
 
 
-async def _run(
+async def run_now(
     where: Place, workflow: str, argument: object, result: type[ResultT], within: timedelta | None
 ) -> ResultT:
+    """Have a workflow of the schedules run once now, and give what it came to.
+
+    Raises:
+        NotOver: It is not over in time; it goes on.
+        Unavailable: It failed.
+    """
     client = (await where.client()).temporal
     queue = where.settings.task_queue
     workflow_id = f"{workflow.lower()}-now-{queue}-{uuid4().hex[:8]}"

@@ -64,14 +64,14 @@ def census(
 
     Finds duplicates, facts that the ledger does not know, and settled facts that vanished or were reversed,
     and gives the rate of duplicate effects with its upper 95 % confidence bound. The schedule takes one by
-    itself every `census_every`. Exit code 13 if they disagree.
+    itself every `census_every`. Exit code 13 if they disagree, 14 if nothing could be compared.
     """
-    from ascertain.cli import upkeep
+    from ascertain.cli import census as command
 
-    wish = upkeep.Wish(tuple(kind or ()), since, within)
+    wish = command.Wish(tuple(kind or ()), since, within)
     if last:
-        raise typer.Exit(asyncio.run(upkeep.last_census(wish.kinds, config, as_json=as_json)))
-    raise typer.Exit(asyncio.run(upkeep.census(wish, config, as_json=as_json)))
+        raise typer.Exit(asyncio.run(command.last_census(wish.kinds, config, as_json=as_json)))
+    raise typer.Exit(asyncio.run(command.census(wish, config, as_json=as_json)))
 
 
 def restored(

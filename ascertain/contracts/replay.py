@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -49,6 +49,13 @@ ACTED = frozenset(
     {Result.FOUND, Result.DONE, Result.REFUSED, Result.QUARANTINED, Result.OPEN, Result.STARTED}
 )
 ERRORS = frozenset({Result.REFUSED, Result.QUARANTINED, Result.OPEN})
+
+
+# Why a replay waits after its dry run, alone and as a step of an incident.
+ASKED: Final = "the dry run is done; `resume` begins with the canary"
+ASKED_FOR_INCIDENT: Final = (
+    "the dry run is done; the approval of the incident's step `replay` begins with the canary"
+)
 
 
 class Selection(StrictValue):
@@ -155,11 +162,13 @@ class ReplayStatus(Value):
 
     Attributes:
         paused: Why nothing goes on now; None while it runs.
+        incident: The id of the incident that it is a step of; None: it stands alone.
     """
 
     replay_id: str
     phase: Phase
     paused: str | None = None
+    incident: str | None = None
     operator: str = ""
     reason: str = ""
     selection: Selection = Selection()

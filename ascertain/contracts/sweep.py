@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+from pydantic import Field
+
 from ascertain.contracts.effect import State
 from ascertain.contracts.value import Value
 
@@ -31,6 +33,8 @@ class SweepReport(Value):
         orphaned: How many of them no workflow pursued.
         failed: How many could not be looked into; the next sweep comes to them again.
         orphans: The ids of the first of them that were orphaned.
+        unasked: The first of them that nothing can ask for, because Temporal has forgotten what their task
+            was started with; each with its task, which has to be submitted again.
         faults: What went wrong, for the first that could not be looked into.
     """
 
@@ -38,6 +42,7 @@ class SweepReport(Value):
     orphaned: int = 0
     failed: int = 0
     orphans: tuple[str, ...] = ()
+    unasked: dict[str, str] = Field(default_factory=dict)
     faults: tuple[str, ...] = ()
 
     def plus(self, other: SweepReport) -> SweepReport:
@@ -47,6 +52,7 @@ class SweepReport(Value):
             orphaned=self.orphaned + other.orphaned,
             failed=self.failed + other.failed,
             orphans=(self.orphans + other.orphans)[:TOLD],
+            unasked=dict([*(self.unasked | other.unasked).items()][:TOLD]),
             faults=(self.faults + other.faults)[:TOLD],
         )
 

@@ -28,9 +28,10 @@ class Clock:
 class KnownTasks:
     """Tasks of which a test says what Temporal knows."""
 
-    def __init__(self, *, ended=(), broken=()):
+    def __init__(self, *, ended=(), broken=(), forgotten=()):
         self.asked = []
-        self._ended = set(ended)
+        self._ended = {*ended, *forgotten}
+        self._forgotten = set(forgotten)
         self._broken = set(broken)
 
     async def ended(self, task_id):
@@ -40,7 +41,7 @@ class KnownTasks:
         return "terminated" if task_id in self._ended else None
 
     async def ascertain(self, task_id):
-        return True
+        return task_id not in self._forgotten
 
 
 def name(number):
@@ -92,6 +93,15 @@ async def test_every_effect_is_looked_at_however_many_there_are_the_oldest_first
     assert tasks.asked == [name(number) for number in range(PAGE + 50)]
     assert (report.looked_at, report.orphaned) == (PAGE + 50, 1)
     assert report.orphans == (f"ef1-{PAGE + 49:04}",)
+
+
+async def test_an_orphan_whose_task_is_forgotten_is_told_with_the_task_that_must_be_submitted():
+    clock = Clock()
+    ledger = await ledger_of(4, clock)
+    report = await swept(ledger, KnownTasks(ended=[name(1)], forgotten=[name(3)]))
+    assert (report.looked_at, report.orphaned) == (4, 2)
+    assert report.orphans == ("ef1-0001", "ef1-0003")
+    assert report.unasked == {"ef1-0003": name(3)}
 
 
 async def test_an_effect_that_cannot_be_looked_into_keeps_no_other_from_being_found():

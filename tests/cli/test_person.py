@@ -185,6 +185,29 @@ async def test_a_decision_is_about_the_effect_that_was_shown_and_no_later_one(de
     assert [event.move for event in trail] == ["claim", "doubt", "quarantine"]
 
 
+async def test_what_somebody_else_has_is_refused_with_who_that_is_and_what_can_be_done(deployed):
+    task_id, before = await decidable(deployed)
+    word = ("--version", str(before.version), "--reason", "on it")
+    await deployed.cli("takeover", task_id, "take", "--operator", "grace", *word)
+    mine = ("--version", str(before.version + 1), "--reason", "mine")
+    for action in ("release", "abandon"):
+        answer = await deployed.cli("takeover", task_id, action, "--operator", "ada", *mine, code=4)
+        assert answer.sentence == (
+            f"task {task_id}: {action} refused: grace has taken it over, and it moves in that name alone: "
+            "ask grace to release it; if nobody of that name can be reached, release it as operator grace "
+            "and say who you are in the reason"
+        )
+    why = ("--version", str(before.version + 1), "--reason", "ada, for grace, who is ill")
+    await deployed.cli("takeover", task_id, "release", "--operator", "grace", *why)
+    await wait_until(lambda: standing(deployed, task_id), what="the quarantine")
+    late = ("--version", str((await row(deployed, task_id)).version), "--reason", "x")
+    answer = await deployed.cli("takeover", task_id, "release", *late, code=4)
+    assert (
+        "release is not possible while the effect is QUARANTINED; possible is take, "
+        in answer.sentence
+    )
+
+
 async def test_what_is_no_command_is_refused_before_it_is_sent(deployed):
     task_id = await quarantined(deployed)
     given = ("takeover", task_id, "deny", "--version", "3", "--reason")
@@ -267,13 +290,44 @@ async def test_a_settled_step_is_taken_back_by_the_line_that_is_advised(deployed
     undone = deployed.effect_id(task_id, "note~undo")
 
     async def taken_back():
-        return len(deployed.outside.books.facts_of(undone)) == 1
+        case = await deployed.ledger.inspect(undone)
+        return case is not None and case.row.state == "SETTLED"
 
     await wait_until(taken_back, what="the undo")
+    shown = (await deployed.cli("show", task_id)).out
+    fact = deployed.outside.books.facts_of(deployed.effect_id(task_id))[0].id
+    back = deployed.outside.books.facts_of(undone)[0].id
+    gone = f"It existed outside as {fact} and was taken back: step note~undo, {back}."
+    assert gone in shown
+    told = (await deployed.cli("explain", task_id)).out
+    assert gone in told
+    assert "ada ordered that it be taken back: ordered twice." in told
+    documents = (await deployed.cli("show", task_id, "--json")).document["effects"]
+    undos = {each["step"]: each["undo"] for each in documents}
+    assert undos["note"] == {"effect_id": undone, "state": "SETTLED"}
+    assert (undos["second"], undos["note~undo"]) == (None, None)
     again = await deployed.cli(*words, code=4)
     assert again.sentence.startswith(f"task {task_id}: name by effect_id one settled step")
-    answer = await deployed.cli("takeover", task_id, "undo", "--reason", "x", code=2)
-    assert "undo is about a settled step: say --effect and --version of it" in answer.sentence
+    answer = await deployed.cli("takeover", task_id, "undo", "--reason", "x", "--yes", code=4)
+    assert "one settled step that declares an undo and still has it; say which" in answer.sentence
+    assert answer.sentence.endswith("by --effect: none")
+
+
+async def test_the_one_step_that_can_be_taken_back_need_not_be_named_and_is_shown_first(deployed):
+    task_id = deployed.new_id("undo")
+    task = deployed.task(task_id)
+    task["steps"][0]["undo"] = {"kind": "note.create", "input": {"text": "taken back"}}
+    task["steps"].append({**deployed.task(task_id, "note.blind")["steps"][0], "name": "second"})
+    deployed.outside.rules.add(Rule(reference=deployed.effect_id(task_id, "second"), submit=LOST))
+    await deployed.client.submit(Task(**task))
+    await deployed.cli("wait", task_id, "--within", "50s")
+    async with Asked(deployed, task_id, "undo", "--reason", "ordered twice") as asked:
+        assert f"step note, effect {deployed.effect_id(task_id)}" in asked.shown
+        assert "SETTLED, version 2, since" in asked.shown
+        code, _ = await asked.say("y")
+    assert code == 0
+    undone = deployed.effect_id(task_id, "note~undo")
+    await wait_until(lambda: deployed.outside.books.facts_of(undone), what="the undo")
 
 
 async def test_above_the_limit_the_first_command_ends_with_10_and_a_second_person_applies_it(

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from ascertain import client as client_module
-from ascertain.cli import place, stack as stacks
-from ascertain.errors import InvalidSettings, TemporalDown
+from ascertain.cli import place, program, stack as stacks
+from ascertain.errors import InvalidSettings, LedgerDown, TemporalDown
 from ascertain.settings import FILE_VARIABLE, LEDGER_VARIABLE
 
 NAMES = (FILE_VARIABLE, LEDGER_VARIABLE, "TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE")
@@ -116,6 +116,54 @@ async def test_where_a_stack_is_named_that_does_not_run_nobody_elses_server_is_u
     monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
     with pytest.raises(TemporalDown, match=r"no Temporal server answers at 127\.0\.0\.1:1"):
         await place.find().client()
+
+
+# All that need the ledger, and the two that say what they could not ask.
+OF_THE_LEDGER = (
+    "partitions",
+    "top --once",
+    "pause p --reason x",
+    "resume p",
+    "list --quarantined",
+    "audit verify",
+    "archive --older-than 90d",
+    "restored --since 90m --reason x",
+    "deliveries t",
+    "advise",
+    "metrics",
+    "metrics --listen 127.0.0.1:1",
+    "migrate --check",
+    "replay report r",
+    "show t",
+    "doctor",
+)
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("command", OF_THE_LEDGER)
+def test_a_named_stack_that_does_not_run_is_named_by_every_command_that_needs_its_ledger(
+    monkeypatch, capsys, command
+):
+    monkeypatch.setenv("ASCERTAIN_DATA", "mine")
+    monkeypatch.setenv("ASCERTAIN_COMMAND", "./run")
+    assert program.run(command.split()) == LedgerDown.exit_code
+    told = "".join(capsys.readouterr())
+    assert "mine, which does not run: start it with `./run dev`" in told
+    assert "no ledger" not in told
+    assert "none is configured" not in told
+
+
+async def test_a_worker_of_a_named_stack_that_does_not_run_says_so(cli):
+    answer = await cli("worker", code=TemporalDown.exit_code)
+    assert f"names the development stack in {cli.folder}/no-stack, which does not run" in answer.err
+
+
+@pytest.mark.usefixtures("alone")
+def test_where_nothing_names_a_ledger_it_is_said_what_can_and_how_one_is_started(capsys):
+    assert program.run(["partitions"]) == InvalidSettings.exit_code
+    told = capsys.readouterr().err
+    assert "no ledger: set ASCERTAIN_LEDGER_URL" in told
+    assert "or start a development stack with `ascertain dev`" in told
 
 
 @pytest.mark.usefixtures("alone")

@@ -27,12 +27,19 @@ async def test_a_replay_is_started_looked_at_resumed_and_reported(deployed):
     task_id = await quarantined(deployed, partition="rep")
     given = ("--partition", "rep", "--reason", "the provider is back", "--rate", "50")
     said = await deployed.cli("replay", "start", "rep-1", *given)
-    assert "Replay rep-1 asks for every item first." in said.out
+    assert said.out.splitlines() == [
+        "Replay rep-1 asks for every item first: `ascertain replay status rep-1` says how far it is.",
+        'Then it waits for `ascertain replay resume rep-1 --reason "WHY"`, unless there is nothing to tell.',
+    ]
     twice = await deployed.cli("replay", "start", "rep-1", *given, code=3)
     assert "rep-1 was started before" in twice.sentence
     await status_of(deployed, "replay", "rep-1", phase="DONE")
     shown = await deployed.cli("replay", "status", "rep-1")
     assert "result: 1 LEFT = 1 of 1 items" in shown.out
+    assert (
+        "Nothing of it could be told to go on: `ascertain replay report rep-1` says why"
+        in shown.out
+    )
     refused = await deployed.cli("replay", "resume", "rep-1", "--reason", "x", code=4)
     assert refused.sentence == "rep-1 is over, so nothing can be told it any more"
     told = await deployed.cli("replay", "report", "rep-1")
@@ -42,6 +49,17 @@ async def test_a_replay_is_started_looked_at_resumed_and_reported(deployed):
         await deployed.cli("replay", "report", "rep-1", "--result", "DONE", "--json")
     ).document
     assert (document["tally"]["items"], document["items"]) == (1, [])
+
+
+async def test_a_replay_of_nothing_says_so_and_waits_for_nobody(deployed):
+    given = ("--partition", "nothing-is-here", "--reason", "x")
+    await deployed.cli("replay", "start", "rep-0", *given)
+    await status_of(deployed, "replay", "rep-0", phase="DONE")
+    shown = await deployed.cli("replay", "status", "rep-0")
+    assert shown.out.splitlines()[-1] == (
+        "No effect fitted what it was to replay, so nothing was told."
+    )
+    assert "resume" not in shown.out
 
 
 async def test_a_replay_that_cannot_be_is_refused_where_it_was_typed(deployed):
@@ -57,15 +75,23 @@ async def test_a_replay_that_cannot_be_is_refused_where_it_was_typed(deployed):
 async def test_an_incident_is_opened_approved_looked_at_and_closed(deployed):
     said = await deployed.cli("incident", "open", "inc", "--reason", "provider down")
     assert "partition inc is being paused" in said.out
+    assert "`ascertain incident status inc` says which step waits for approval." in said.out
     twice = await deployed.cli("incident", "open", "inc", "--reason", "again", code=3)
     assert "incident-inc was started before" in twice.sentence
     await status_of(deployed, "incident", "inc", waiting_for="snapshot")
+    waits = (await deployed.cli("incident", "status", "inc")).out
+    assert '`ascertain incident approve inc --reason "WHY"` lets it begin.' in waits
     skipped = ("incident", "approve", "inc", "--step", "resume", "--reason", "quick")
     assert "cannot be skipped" in (await deployed.cli(*skipped, code=4)).sentence
     for following in ("reconcile", "replay", "resume", None):
         await deployed.cli("incident", "approve", "inc", "--reason", "go")
-        if following is not None:
-            await status_of(deployed, "incident", "inc", waiting_for=following)
+        if following is None:
+            continue
+        found = await status_of(deployed, "incident", "inc", waiting_for=following)
+        if following == "replay":
+            asked = (await deployed.cli("replay", "status", found["replay_id"])).out
+            assert 'It goes on with `ascertain incident approve inc --reason "WHY"`.' in asked
+            assert "replay resume" not in asked
     found = await status_of(deployed, "incident", "inc", waiting_for=None, doing=None)
     assert Path(found["snapshot"]["path"]).parent == deployed.folder / "snapshots"
     shown = await deployed.cli("incident", "status", "inc")

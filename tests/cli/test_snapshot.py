@@ -19,6 +19,14 @@ async def test_a_snapshot_is_created_verified_and_shown(deployed, tmp_path):
     assert again["content"] == made.document["content"]
     assert again["effects"][0]["state"] == "QUARANTINED"
     assert task_id not in json.dumps(again)
+    kept = file.read_bytes()
+    given = ("snapshot", "create", str(file), "--partition", "nobody-has-this")
+    refused = await deployed.cli(*given, code=2)
+    assert f"{file} is there already: name another FILE, or say --force" in refused.sentence
+    assert file.read_bytes() == kept
+    replaced = await deployed.cli(*given, "--force")
+    assert "Nothing of partition nobody-has-this is known" in replaced.err
+    assert file.read_bytes() != kept
 
 
 async def test_a_snapshot_needs_no_server_to_be_checked_and_a_damaged_one_is_told(cli, tmp_path):

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from ascertain.client import Client
 from ascertain.contracts.task import Task
 from ascertain.testing.knob import Rule, SubmitKnobs
 from starter.process import free_port
@@ -166,7 +169,10 @@ async def test_a_state_can_be_waited_for_and_then_every_search_shows_it(deployed
 async def test_a_wait_says_what_it_did_not_come_to(deployed):
     task_id = await quarantined(deployed)
     late = await deployed.cli("wait", task_id, "--state", "DONE", "--within", "1s", code=9)
-    assert f"task {task_id} is not over: it waits for a person" in late.sentence
+    ended = late.err.splitlines()[
+        -1
+    ]  # after the note that it waits for a person, if that came in time
+    assert f"task {task_id} is not over: it waits for a person" in ended
     assert (await deployed.cli("wait", "never-was", code=5)).sentence == (
         "there is no task never-was"
     )
@@ -174,6 +180,39 @@ async def test_a_wait_says_what_it_did_not_come_to(deployed):
         "no task is ever 'GONE'"
         in (await deployed.cli("wait", task_id, "--state", "GONE", code=2)).sentence
     )
+
+
+async def test_whoever_waits_for_a_held_task_is_told_what_holds_it_and_goes_on_waiting(deployed):
+    task_id = deployed.new_id("held")
+    await deployed.cli("pause", "wait-a", "--reason", "test")
+    await deployed.client.submit(Task(**deployed.task(task_id, partition="wait-a")))
+    waiting = [await deployed.cli.start(what, task_id) for what in ("wait", "result")]
+    for process in waiting:
+        async with asyncio.timeout(60):
+            noted = (await process.stderr.readline()).decode()
+        assert noted == (
+            f"Task {task_id} is held by a closed gate. `ascertain partitions` says which, by whom and why; "
+            "`ascertain resume wait-a` opens that of its partition. The wait goes on.\n"
+        )
+    late = await deployed.cli("result", task_id, "--within", "100ms", code=9)
+    assert "is not over: it is held by a closed gate" in late.err.splitlines()[-1]
+    await deployed.cli("resume", "wait-a")
+    for process in waiting:
+        out, err = await process.communicate()
+        assert (process.returncode, err) == (0, b""), err
+        assert b"DONE" in out
+
+
+async def test_whoever_waits_for_a_task_that_no_worker_serves_is_told_so(deployed):
+    task_id = deployed.new_id("unserved")
+    nobody = Client(deployed.client.temporal, task_queue="nobody-serves-this")
+    await nobody.submit(Task(**deployed.task(task_id)))
+    late = await deployed.cli("wait", task_id, "--within", "100ms", code=9)
+    assert late.err.splitlines()[-1] == (
+        f"ascertain: task {task_id} is not over: it stands still: nobody served task queue "
+        "nobody-serves-this within the last 75 seconds. `ascertain worker` starts a worker."
+    )
+    await deployed.client.temporal.get_workflow_handle(task_id).terminate()
 
 
 async def test_reconcile_has_the_outside_asked_now(deployed):

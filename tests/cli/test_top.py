@@ -8,6 +8,7 @@ import re
 import signal
 from html.parser import HTMLParser
 
+from ascertain.contracts.task import Task
 from starter.process import free_port
 from tests.cli.conftest import PROGRAM
 from tests.cli.test_tasks import quarantined
@@ -17,14 +18,21 @@ from tests.waiting import wait_until
 async def test_the_board_shows_gates_states_ages_and_rates_of_every_partition(deployed):
     task_id = await quarantined(deployed, partition="top-a")
     await deployed.cli("pause", "top-b", "--reason", "an incident")
+    held = deployed.new_id("held")
+    await deployed.client.submit(Task(**deployed.task(held, partition="top-b")))
     try:
 
         async def counted():
             board = (await deployed.cli("top", "--once", "--json")).document
-            return board if board["tasks"]["started_per_minute"] >= 1 else None
+            known = {line["partition"]: line for line in board["partitions"]}
+            shown = known["top-b"]["held"] == 1 and board["tasks"]["started_per_minute"] >= 1
+            return (board, known) if shown else None
 
-        board = await wait_until(counted, 60, what="a task that was started just now")
-        known = {line["partition"]: line for line in board["partitions"]}
+        board, known = await wait_until(counted, 60, what="tasks that were started just now")
+        assert known["top-a"]["held"] == 0
+        table = (await deployed.cli("top", "top-b", "--once")).out
+        assert re.search(r"partition\s+gate\s+held", table)
+        assert re.search(r"top-b\s+paused\s+1\s", table)
         assert known["top-a"]["unresolved"]["QUARANTINED"] == 1
         assert known["top-a"]["oldest_seconds"] >= 0
         assert known["top-b"]["paused"] is True
@@ -42,6 +50,7 @@ async def test_the_board_without_a_server_shows_the_ledger_and_says_what_it_coul
     away = f"127.0.0.1:{free_port()}"
     answer = await deployed.cli("top", "--once", "--json", TEMPORAL_ADDRESS=away)
     assert answer.document["tasks"] is None
+    assert {line["held"] for line in answer.document["partitions"]} <= {None}
     assert f"no Temporal server answers at {away}" in answer.document["not_asked"][0]
     answer = await deployed.cli("top", "a' OR '1'='1", "--once", code=2)
     assert "cannot be the name of a partition" in answer.sentence
@@ -118,6 +127,9 @@ async def test_a_case_file_holds_timeline_evidence_and_decisions_and_nothing_fro
         assert told in page.text
     assert '"rule": "no_lookup"' in page.text
     assert "<b>" not in out.read_text()
+    refused = await deployed.cli("report", task_id, "--out", str(out), code=2)
+    assert f"{out} is there already: name another FILE, or say --force" in refused.sentence
+    await deployed.cli("report", task_id, "--out", str(out), "--force")
     printed = await deployed.cli("report", task_id)
     assert printed.out.startswith("<!doctype html>")
     document = (await deployed.cli("report", task_id, "--json")).document

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncpg
 
+from ascertain.cli import census, upkeep
 from ascertain.contracts import names
+from ascertain.contracts.census import CensusReport
+from ascertain.contracts.sweep import SweepReport
 from ascertain.contracts.task import Task
 from ascertain.testing.entry import ChangeEntry
+from tests.cli.test_tasks import quarantined
 from tests.waiting import wait_until
 
 FORGE = """
@@ -26,7 +30,30 @@ async def done(deployed) -> str:
 async def test_a_sweep_says_how_much_it_looked_at(deployed):
     told = (await deployed.cli("sweep", "--json")).document
     assert told["looked_at"] >= told["orphaned"] == len(told["orphans"])
-    assert "unresolved effects were looked at" in (await deployed.cli("sweep")).out
+    task_id = await quarantined(deployed)
+    await wait_until(lambda: quiet(deployed, task_id), what="the end of what was sent")
+    assert "unresolved effects were looked at; " in (await deployed.cli("sweep")).out
+
+
+async def quiet(deployed, task_id: str) -> bool:
+    row = (await deployed.ledger.inspect(deployed.effect_id(task_id))).row
+    return row.now >= row.lease_until
+
+
+def test_a_sweep_says_of_each_orphan_whether_it_is_asked_for_or_how_it_will_be(capsys):
+    report = SweepReport(looked_at=9, orphaned=2, orphans=("e1", "e2"), unasked={"e2": "t2"})
+    upkeep.show(report)
+    assert capsys.readouterr().out.splitlines() == [
+        "9 unresolved effects were looked at; the workflows of 2 of them are gone.",
+        "  e1 is asked for now",
+        "  e2 is asked for once its task t2 is submitted again, for Temporal has forgotten what it was",
+    ]
+    upkeep.show(SweepReport(looked_at=3))
+    upkeep.show(SweepReport())
+    assert capsys.readouterr().out.splitlines() == [
+        "3 unresolved effects were looked at; each is pursued by its task's workflow.",
+        "Nothing is unresolved that could be looked at now.",
+    ]
 
 
 async def test_a_census_of_a_fact_that_is_gone_ends_with_13_and_explain_tells_it(deployed):
@@ -40,9 +67,26 @@ async def test_a_census_of_a_fact_that_is_gone_ends_with_13_and_explain_tells_it
         f"{fact.id} proved it and is not listed any more"
         in (await deployed.cli("explain", task_id)).out
     )
-    blind = await deployed.cli("census", "--kind", "note.blind", "--json")
+
+
+async def test_a_census_that_could_compare_nothing_ends_with_14_and_says_so(deployed):
+    blind = await deployed.cli("census", "--kind", "note.blind", "--json", code=14)
     (report,) = blind.document["censuses"]
     assert "cannot list" in report["not_taken"] or "declares no census" in report["not_taken"]
+    told = await deployed.cli("census", "--kind", "note.blind", "--kind", "none.such", code=14)
+    assert [line.split(":")[0] for line in told.out.splitlines()[:2]] == [
+        "No census of note.blind",
+        "No census of none.such",
+    ]
+    assert "So nothing was compared" in told.out
+
+
+def test_one_kind_that_was_compared_is_enough_for_a_census_of_several(capsys):
+    blind, listed = CensusReport(kind="a", not_taken="it cannot list"), CensusReport(kind="b")
+    assert census.tell([blind, listed], as_json=False) == 0
+    told = capsys.readouterr().out
+    assert "No census of a: it cannot list" in told
+    assert "nothing was compared" not in told
 
 
 async def test_the_newest_census_of_the_schedule_is_shown_without_taking_one(deployed):
@@ -60,8 +104,10 @@ async def test_the_newest_census_of_the_schedule_is_shown_without_taking_one(dep
 
     told = await wait_until(shown, 60, what="the schedule's census")
     assert told.startswith("Census of ")
-    only = await deployed.cli("census", "--last", "--kind", "note.blind", "--json")
+    only = await deployed.cli("census", "--last", "--kind", "note.blind", "--json", code=14)
     assert [one["kind"] for one in only.document["censuses"]] == ["note.blind"]
+    none = await deployed.cli("census", "--last", "--kind", "none.such", code=14)
+    assert "No census of none.such: the schedule's deployment has no such kind" in none.out
 
 
 async def test_a_trail_that_was_rewritten_ends_with_12(deployed):
@@ -73,5 +119,7 @@ async def test_a_trail_that_was_rewritten_ends_with_12(deployed):
         await connection.execute(FORGE, deployed.effect_id(task_id))
     finally:
         await connection.close()
+    none = await deployed.cli("audit", "verify", "never-was", code=5)
+    assert none.sentence == "the ledger has no effect of a task never-was, so no trail was checked"
     told = await deployed.cli("audit", "verify", task_id, "--json", code=12)
     assert [one["effect_id"] for one in told.document["broken"]] == [deployed.effect_id(task_id)]

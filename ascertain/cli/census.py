@@ -1,0 +1,125 @@
+"""``ascertain census``: the outside's own list against the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from ascertain.cli import output, place, wording
+from ascertain.cli.failure import DISAGREES, NOT_COMPARED
+from ascertain.cli.upkeep import run_now
+from ascertain.contracts import names
+from ascertain.contracts.census import Censuses, CensusOrder, CensusReport
+from ascertain.errors import NotFound
+from ascertain.scheduled import latest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime, timedelta
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which census is asked for; no kinds: those of the deployment."""
+
+    kinds: tuple[str, ...]
+    since: timedelta | None
+    within: timedelta | None
+
+
+async def census(wish: Wish, config: Path | None, *, as_json: bool) -> int:
+    """Have a census taken and print it.
+
+    Returns:
+        0, 13 if the outside and the ledger disagree, or 14 if nothing was compared.
+
+    Raises:
+        NotOver: It is not over in time; it goes on.
+        BadParameter: No kind is named, here or in a deployment file.
+    """
+    where = place.find(config)
+    kinds = wish.kinds or tuple(sorted(where.settings.kinds))
+    if not kinds:
+        raise typer.BadParameter("no deployment file names a kind: say --kind, or --config")
+    order = CensusOrder(kinds=kinds, no_older_than=wish.since)
+    taken = await run_now(where, names.CENSUS_WORKFLOW, order, Censuses, wish.within)
+    return tell(taken.reports, as_json=as_json)
+
+
+async def last_census(kinds: Sequence[str], config: Path | None, *, as_json: bool) -> int:
+    """Print what the newest finished census of the schedule found, of these kinds or of all.
+
+    Returns:
+        As ``census``.
+
+    Raises:
+        NotFound: The schedule has finished none, or there is no schedule.
+    """
+    where = place.find(config)
+    found = await latest((await where.client()).temporal, where.settings.task_queue)
+    if found is None:
+        raise NotFound(
+            "no census of the schedule is finished yet; `ascertain census` takes one now"
+        )
+    if not as_json:
+        output.line(f"Census of {wording.moment(found.at)}:")
+    taken = {one.kind: one for one in found.censuses.reports}
+    chosen = [taken.get(kind) or _not_taken(kind) for kind in kinds or taken]
+    return tell(chosen, as_json=as_json, at=found.at)
+
+
+def _not_taken(kind: str) -> CensusReport:
+    return CensusReport(kind=kind, not_taken="the schedule's deployment has no such kind")
+
+
+def tell(reports: Sequence[CensusReport], *, as_json: bool, at: datetime | None = None) -> int:
+    """Print what censuses found, and give the exit code."""
+    if as_json:
+        taken = {} if at is None else {"at": at.isoformat()}
+        output.document({**taken, "censuses": [one.model_dump(mode="json") for one in reports]})
+    else:
+        _print(reports)
+    if any(one.discrepancies for one in reports):
+        return DISAGREES
+    return 0 if any(one.not_taken is None for one in reports) else NOT_COMPARED
+
+
+def _print(reports: Sequence[CensusReport]) -> None:
+    taken = [one for one in reports if one.not_taken is None]
+    if taken:
+        _print_taken(taken)
+    for one in reports:
+        if one.not_taken is not None:
+            output.line(f"No census of {one.kind}: {one.not_taken}")
+    if not taken:
+        output.line("So nothing was compared, and whether anything exists twice is not known.")
+    for one in reports:
+        for found in one.discrepancies:
+            output.line(f"{found.discord}: {found.effect_id} of {one.kind}: {found.detail}")
+
+
+def _print_taken(reports: Sequence[CensusReport]) -> None:
+    output.table(
+        (
+            "kind",
+            "listed",
+            "effects",
+            "duplicates",
+            "rate",
+            "at most (95 %)",
+            "settled",
+            "disagree",
+        ),
+        [_row(one) for one in reports],
+    )
+
+
+def _row(one: CensusReport) -> tuple[str, ...]:
+    rate = "" if one.duplicate_effect_rate is None else f"{one.duplicate_effect_rate:.3g}"
+    numbers = (one.listed, one.effects, one.duplicates)
+    upper = f"{one.duplicate_effect_rate_upper:.3g}"
+    disagree = sum(one.count.values())
+    return (one.kind, *map(str, numbers), rate, upper, str(one.settled), str(disagree))
