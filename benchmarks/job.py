@@ -18,14 +18,14 @@ create table job (
 CLAIM: Final = "insert into job (id, state) values ($1, 'IN_FLIGHT')"
 SETTLE: Final = "update job set state = 'SETTLED', external_id = $2 where id = $1"
 # As many as a worker's ledger has.
-CONNECTIONS: Final = 8
+_CONNECTIONS: Final = 8
 
 
 @asynccontextmanager
 async def jobs(database: str) -> AsyncGenerator[asyncpg.Pool[asyncpg.Record]]:
     """Connections to the database of such a table."""
     async with asyncpg.create_pool(
-        database, min_size=1, max_size=CONNECTIONS, ssl=False, reset=_leave_as_is
+        database, min_size=1, max_size=_CONNECTIONS, ssl=False, reset=_leave_as_is
     ) as pool:
         yield pool
 
