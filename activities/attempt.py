@@ -13,7 +13,8 @@ from activities.permit import HeldPermit, steady
 from ascertain.contracts import directive, outcome
 from ascertain.contracts.claim import Moved, Stale, Taken
 from ascertain.errors import LedgerDown
-from ascertain.policy import directive_for, retry_wait, says_of_effect
+from ascertain.machine import Move
+from ascertain.policy import directive_for, key_ends, retry_wait, says_of_effect
 from ascertain.ports import Call
 
 if TYPE_CHECKING:
@@ -79,11 +80,13 @@ class Attempt:
 
     def permit(self) -> HeldPermit:
         """The permit of its one call."""
+        row = self.granted.row
         return HeldPermit(
             self.ledger,
             self.granted.lease,
             asked_at=self.asked_at,
             length=self.kind.policy.lease,
+            key_ends=key_ends(row, self.kind) if row.evidence.rule == Move.RESEND else None,
             on_progress=self.on_progress,
         )
 

@@ -81,7 +81,7 @@ class Carry:
         )
         done, left = await self._attempts(granted, asked_at)
         leaving = [*rest, *(item.task for item, told in answers if told is None), *left]
-        conflicting = await self._hand_over(leaving)
+        conflicting = await self._hand_over(leaving, begun_at)
         over = tuple(task.task_id for task in leaving if task.task_id not in conflicting)
         parted = Tally(handed_over=len(over), conflicting=len(conflicting))
         held = (told.partition for _, told in answers if isinstance(told, claim.Paused))
@@ -182,16 +182,17 @@ class Carry:
         except LedgerDown:
             return ()
 
-    async def _hand_over(self, tasks: Iterable[Task]) -> tuple[str, ...]:
+    async def _hand_over(self, tasks: Iterable[Task], begun_at: datetime | None) -> tuple[str, ...]:
         """Start a workflow for each; gives back those that may not be started.
 
-        Their ids were used for other content, or they came too late.
+        Their ids were used for other content, or they came too late. What an earlier carry of the same
+        chunk had begun may have been forgotten since, so each counts as begun when its stream was.
         """
         conflicting: list[str] = []
         for task in tasks:
             activity.heartbeat(task.task_id)
             try:
-                await self._tasks.submit(task)
+                await self._tasks.submit(task, begun_at)
             except InputError:
                 conflicting.append(task.task_id)
         return tuple(conflicting)

@@ -98,7 +98,8 @@ class Decide:
                 return refused(decision, f"cannot be applied here now: {served.reason}")
             return await self._decide(served, decision)
         except LedgerDown as error:
-            return refused(decision, f"not known to be applied, look at the status: {error}")
+            lost = refused(decision, f"not known to be applied, look at the status: {error}")
+            return lost.model_copy(update={"in_doubt": True})
 
     async def _decide(self, served: Served, decision: Decision) -> CommandAnswer:
         case = await self._serving.ledger.inspect(decision.effect.effect_id)
@@ -163,7 +164,7 @@ class Decide:
         if asked.kind.semantics.lookup is None:
             return None
         row = asked.case.row
-        call = Call(asked.decision.effect, row.frozen, row.attempt, row.job_id, row.external_id)
+        call = Call.about(asked.decision.effect, row)
         try:
             return await unproved(self._serving.ledger, row.kind, await ask(asked.served, call))
         except LookupDown as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard, assert_never
 
 from opentelemetry import trace
 
-from activities import breaker
+from activities import amended, breaker
 from activities.attempt import Attempt, after_write, persist
 from activities.permit import steady
 from ascertain import keys
@@ -89,7 +89,7 @@ async def put_in_doubt(serving: Serving, served: Served, effect: Effect) -> None
     Where nothing was forgotten the claim may be granted: then it is given back, and nothing was sent.
     """
     request = request_for(serving, served.kind, effect, _prepared(served.adapter, effect))
-    answer = await serving.ledger.claim(request)
+    _, answer = await _claim(serving, request)
     if isinstance(answer, claim.Granted):
         evidence = Evidence(source="phase", rule="never_left", detail="its task was cancelled")
         unsent = outcome.NotDone(error_class="never_left", evidence=evidence)
@@ -125,7 +125,10 @@ async def _claim(serving: Serving, request: ClaimRequest) -> tuple[float, ClaimA
     only to us.
     """
     asked_at = steady()  # of the first try: it may be the one whose lease is running
-    return asked_at, await persist(lambda: serving.ledger.claim(request))
+    answer = await persist(lambda: serving.ledger.claim(request))
+    if isinstance(answer, claim.Conflict) and await amended.remembered(serving, request.effect):
+        answer = await persist(lambda: serving.ledger.claim(request))
+    return asked_at, answer
 
 
 def owner_of(serving: Serving) -> str:
@@ -204,6 +207,14 @@ def _without_grant(answer: ClaimAnswer, kind: Kind) -> Directive:
             raise ValueError(msg)
         case _:
             assert_never(answer)
+
+
+def other_content(row: EffectRow, effect: Effect) -> Directive | None:
+    """The end of a task that asks for other content than stands under the effect's id; None: it does not."""
+    offered = keys.fingerprint(effect.kind, effect.input)
+    if row.fingerprint == offered:
+        return None
+    return conflicting(claim.Conflict(stored=row.fingerprint, offered=offered))
 
 
 def conflicting(answer: claim.Conflict) -> Directive:

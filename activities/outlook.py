@@ -83,7 +83,7 @@ class ReplayAsk:
         if effect is None:
             why = "what its task was started with is not known here; its own task can ask"
             return Outlook.UNKNOWN, why
-        call = Call(effect, row.frozen, row.attempt, row.job_id, row.external_id)
+        call = Call.about(effect, row)
         for pause_s in PAUSES_S:
             try:
                 return seen(row, await ask(served, call), served.kind)
@@ -135,10 +135,11 @@ def _has_moved(item: Item, row: EffectRow) -> bool:
 
 def without_lookup(row: EffectRow, kind: Kind) -> Seen:
     """What can be said of an effect whose outside cannot be asked: whether its key protects."""
-    if row.resend_until is None:
+    ends = policy.key_ends(row, kind)
+    if ends is None:
         return Outlook.UNKNOWN, "the outside cannot be asked and no key protects a re-send"
-    until = f"{row.resend_until:%Y-%m-%d %H:%M:%S} UTC"
-    if row.now + kind.policy.lease > row.resend_until:
+    until = f"{ends:%Y-%m-%d %H:%M:%S} UTC"
+    if not policy.key_protects(row, kind):
         return Outlook.KEY_EXPIRED, f"the key protected a re-send until {until}"
     return Outlook.KEY_ALIVE, f"the key protects a re-send until {until}"
 
@@ -169,11 +170,11 @@ def _absent(row: EffectRow, kind: Kind) -> Seen:
     if row.now < conclusive:
         why = f"not visible yet; an empty answer is conclusive from {conclusive:%H:%M:%S} UTC"
         return Outlook.UNKNOWN, why
-    protected = row.resend_until is not None and row.now + kind.policy.lease <= row.resend_until
+    protected = policy.key_protects(row, kind)
     lag = kind.semantics.lag
     if lag == timedelta(0) or protected or kind.policy.resend_unprotected:
         return Outlook.ABSENT, "the outside does not have it; a retry does it once more"
-    if row.resend_until is not None:
+    if policy.key_ends(row, kind) is not None:
         return Outlook.KEY_EXPIRED, "absent past the declared lag, but its key protects no more"
     return Outlook.UNKNOWN, "absent past the declared lag, but no key protects a re-send"
 

@@ -11,7 +11,7 @@ from ascertain.errors import LedgerDown, PermitLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from pydantic import JsonValue
 
@@ -38,12 +38,24 @@ class HeldPermit:
         *,
         asked_at: float,
         length: timedelta,
+        key_ends: datetime | None = None,
         on_progress: Callable[[JsonValue], None] | None = None,
     ) -> None:
+        """The permit of one claim.
+
+        Args:
+            ledger: Renews it.
+            lease: The claim.
+            asked_at: The steady clock before the claim was asked for.
+            length: Of the claim.
+            key_ends: A re-send is not permitted beyond it; None: it is none.
+            on_progress: Where long work tells how far it is.
+        """
         self._ledger = ledger
         self._lease = lease
         self._length = length
         self._until = asked_at + length.total_seconds()
+        self._key_ends = key_ends
         self._on_progress = on_progress
         self._used = False
 
@@ -80,6 +92,10 @@ class HeldPermit:
             raise PermitLost(f"{self._lease.effect_id}: {why}; nothing was sent")
         if self._used or not isinstance(answer, Moved):
             msg = f"{self._lease.effect_id}: the claim was fenced; nothing was sent"
+            raise PermitLost(msg)
+        if self._key_ends is not None and answer.row.now + self._length > self._key_ends:
+            self.spend()
+            msg = f"{self._lease.effect_id}: its key protects too short; nothing was sent"
             raise PermitLost(msg)
         self._until = asked_at + self._length.total_seconds()
 

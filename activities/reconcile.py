@@ -9,7 +9,7 @@ from temporalio import activity
 
 from activities import unserved
 from activities.attempt import LEDGER_PAUSE
-from activities.dispatch import conflicting, dispatch, put_in_doubt
+from activities.dispatch import conflicting, dispatch, other_content, put_in_doubt
 from activities.heartbeat import beating
 from activities.question import ask, unproved
 from activities.serving import Served, Serving, Unserved
@@ -63,12 +63,12 @@ class Reconcile:
         return directive.Refused(state=row.state, reason=row.evidence.detail)
 
     async def _served(self, work: Work) -> Directive:
+        await self._record_unrecorded(work)  # which needs no adapter, and nobody else is told
         served = self._serving.find(work.effect.kind)
         if isinstance(served, RunQueued) and served.task_queue != work.dead_queue:
             return served
         async with beating():
             if not isinstance(served, Served):
-                await self._record_unrecorded(work)
                 return await unserved.stands(self._serving, work, _unserved(work, served))
             following = await self._ascertain(served, work)
             if work.withdraw and isinstance(following, directive.RetryIn):
@@ -79,12 +79,12 @@ class Reconcile:
         return following
 
     async def _ascertain(self, served: Served, work: Work) -> Directive:
-        await self._record_unrecorded(work)
         for _ in range(RACES):
             case = await self._serving.ledger.inspect(work.effect.effect_id)
             if case is None:
                 return directive.RetryIn(delay=timedelta(0), reason="it was never claimed")
-            following = await self._step(served, work.effect, case)
+            conflict = other_content(case.row, work.effect)
+            following = conflict or await self._step(served, work.effect, case)
             if following is not None:
                 return following
         return directive.ReconcileIn(delay=LEDGER_PAUSE, reason="others are moving this effect")
@@ -126,7 +126,7 @@ class Reconcile:
                 assert_never(question)
 
     async def _lookup(self, served: Served, effect: Effect, row: EffectRow) -> Directive | None:
-        call = Call(effect, row.frozen, row.attempt, row.job_id, row.external_id)
+        call = Call.about(effect, row)
         ledger, outages = self._serving.ledger, self._serving.outages
         try:
             found = await unproved(ledger, row.kind, await ask(served, call))

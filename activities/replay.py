@@ -22,6 +22,7 @@ from ascertain.recovery import came_to
 
 if TYPE_CHECKING:
     from activities.serving import Serving
+    from ascertain.contracts.command import CommandAnswer
     from ascertain.contracts.replay import Item
     from ascertain.recovery import ReplayBook, ReplayTasks, Standing
 
@@ -180,7 +181,7 @@ class _Batch:
             return
         case = await self._ledger.inspect(item.effect_id)
         if case is None or case.row.version == item.version:
-            if _is_final(answer.message):
+            if _is_final(answer):
                 await self._finish(item, Result.LEFT, answer.message)
         elif not await self._is_ours(item):
             await self._finish(item, Result.MOVED, answer.message)
@@ -202,6 +203,6 @@ class _Batch:
         await self._book.finish(self._id, item.effect_id, result, detail)
 
 
-def _is_final(message: str) -> bool:
+def _is_final(answer: CommandAnswer) -> bool:
     """Whether telling it again would be answered the same: all but what could not be looked into."""
-    return "not known to be applied" not in message and "cannot be applied here now" not in message
+    return not answer.in_doubt and "cannot be applied here now" not in answer.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from activities.dispatch import other_content
 from ascertain.contracts import directive
 from ascertain.contracts.directive import UNSERVED
 from ascertain.contracts.effect import ABSENT_KEYED, TERMINAL, State
@@ -32,7 +33,8 @@ async def stands(serving: Serving, work: Work, why: str) -> Directive:
         LedgerDown: Nothing can be said of it at all.
     """
     case = await serving.ledger.inspect(work.effect.effect_id)
-    return _directive_for(case, _pause_of(work), why)
+    conflict = None if case is None else other_content(case.row, work.effect)
+    return conflict or _directive_for(case, _pause_of(work), why)
 
 
 def _directive_for(case: Case | None, delay: timedelta, why: str) -> Directive:
@@ -47,7 +49,7 @@ def _directive_for(case: Case | None, delay: timedelta, why: str) -> Directive:
         return directive.Refused(state=row.state, reason=row.evidence.detail, standing=standing)
     if row.state is State.TAKEN_OVER:
         by = row.taken_by or "somebody"
-        return directive.TakenOver(by=by, reason=why, standing=standing)
+        return directive.TakenOver(by=by, ask_again_in=PAUSE_MAX, reason=why, standing=standing)
     # That a key protects, which only the kind's semantics tell, must not be what its absence rests on.
     if row.state is State.CLEAR and not case.late and row.evidence.rule != ABSENT_KEYED:
         return directive.RetryIn(delay=delay, reason=why, standing=standing, error_class=UNSERVED)

@@ -141,7 +141,8 @@ class Client:
             InvalidTask: A rule of the door is broken, or the deadline of a task that does not run has
                 passed; nothing was started.
             UnknownKind: A step's kind is not served.
-            Conflict: This task_id was started before with other content.
+            Conflict: This task_id was started before with other content, or is that of a workflow which
+                is no task.
             TemporalDown: No answer; it may or may not be started. Submit it again: that is safe.
         """
         admitted = admit(task, self._kinds)

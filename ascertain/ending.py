@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from temporalio.client import WorkflowExecutionStatus
+from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from ascertain.connection import RPC_TIMEOUT, answered
+from ascertain.contracts import names
 from ascertain.errors import AlreadyOver, NotFound
 
 if TYPE_CHECKING:
-    from temporalio.client import Client, WorkflowHandle
+    from temporalio.client import Client, WorkflowExecutionDescription, WorkflowHandle
 
 # How a task ended of which the server knows nothing any more.
 FORGOTTEN = "forgotten"
+# ... and one whose id a workflow has that is no task.
+NO_TASK = "no task"
+# A run that failed like this was turned away: nothing was done for its content.
+TURNED_AWAY = frozenset({"Conflict", "InvalidTask"})
+
+
+def is_task(found: WorkflowExecutionDescription) -> bool:
+    """Whether the workflow of a task's id is a task: all workflows of a namespace share their ids."""
+    return found.workflow_type == names.TASK_WORKFLOW
 
 
 async def ended(temporal: Client, task_id: str) -> str | None:
@@ -30,9 +40,28 @@ async def ended(temporal: Client, task_id: str) -> str | None:
             found = await handle.describe(rpc_timeout=RPC_TIMEOUT)
     except NotFound:
         return FORGOTTEN
+    if not is_task(found):
+        return NO_TASK
     if found.status is None or found.status is WorkflowExecutionStatus.RUNNING:
         return None
     return found.status.name.lower()
+
+
+async def turned_away(temporal: Client, found: WorkflowExecutionDescription) -> bool:
+    """Whether a run has failed because its content is none, or not what its id stands for.
+
+    Raises:
+        TemporalDown: It cannot be told now.
+    """
+    if found.status is not WorkflowExecutionStatus.FAILED:
+        return False
+    handle = temporal.get_workflow_handle(found.id, run_id=found.run_id)
+    try:
+        with answered(f"read how task {found.id} ended"):
+            await handle.result(follow_runs=False, rpc_timeout=RPC_TIMEOUT)
+    except WorkflowFailureError as error:
+        return isinstance(error.cause, ApplicationError) and error.cause.type in TURNED_AWAY
+    return False
 
 
 async def missed(temporal: Client, workflow_id: str, name: str, refusal: NotFound) -> NotFound:

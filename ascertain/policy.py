@@ -94,6 +94,24 @@ def conclusive_at(row: EffectRow, kind: Kind) -> datetime:
     return last + kind.semantics.in_flight_max + kind.semantics.lag
 
 
+def key_ends(row: EffectRow, kind: Kind) -> datetime | None:
+    """Until when a same-key same-bytes re-send counts as asking; None if it never does.
+
+    As was declared when it was first sent, or less, if less is declared by now: a promise that was too long
+    reaches what has been waiting.
+    """
+    declared = kind.semantics.resend_for
+    if row.resend_until is None or declared is None:
+        return None
+    return row.first_sent_at + min(row.resend_until - row.first_sent_at, declared)
+
+
+def key_protects(row: EffectRow, kind: Kind) -> bool:
+    """Whether a claim that began now would end while the outside still honours the key."""
+    ends = key_ends(row, kind)
+    return ends is not None and row.now + kind.policy.lease <= ends
+
+
 def _let_go(row: EffectRow) -> bool:
     """Whether a person, who may have acted by hand, was the last to move it."""
     return row.evidence.rule in {Move.RELEASE, Move.RETRY}
@@ -141,11 +159,12 @@ def next_question(row: EffectRow, kind: Kind) -> Question:
         return Wait()
     if row.state is State.ACCEPTED:
         return Give(_quarantine("accepted_without_lookup", "accepted, but it cannot be asked for"))
-    if row.resend_until is None:
+    ends = key_ends(row, kind)
+    if ends is None:
         why = "it may have happened, the outside cannot be asked and no key protects a re-send"
         return Give(_of_restore(row, _quarantine("no_lookup", why)))
-    if row.now + kind.policy.lease > row.resend_until:
-        why = f"the key no longer protects since {row.resend_until:%Y-%m-%d %H:%M:%S} UTC"
+    if not key_protects(row, kind):
+        why = f"the key no longer protects since {ends:%Y-%m-%d %H:%M:%S} UTC"
         return Give(_of_restore(row, _quarantine("key_expired", why)))
     return Resend()
 
@@ -161,7 +180,7 @@ def stranded(row: EffectRow, kind: Kind) -> Verdict | None:
     """For a CLEAR effect whose proof of absence rested on a key that protects no more: a person looks."""
     if row.state is not State.CLEAR or row.evidence.rule != ABSENT_KEYED:
         return None
-    if row.resend_until is not None and row.now + kind.policy.lease <= row.resend_until:
+    if key_protects(row, kind):
         return None
     why = "it was taken for absent because its key protects a re-send, and the key does so no more"
     return _quarantine("key_expired", why)
@@ -228,7 +247,7 @@ def _absent(row: EffectRow, kind: Kind) -> Verdict | StillOpen:
     semantics = kind.semantics
     if semantics.lag == NO_WAIT:
         return _clear(row, kind, "absent", "absent in a read-after-write lookup past the horizon")
-    if row.resend_until is not None and row.now + kind.policy.lease <= row.resend_until:
+    if key_protects(row, kind):
         return _clear(
             row, kind, ABSENT_KEYED, "absent past the horizon; the key protects a re-send"
         )

@@ -23,8 +23,9 @@ from ascertain.contracts.continuation import Continuation, Progress
 from ascertain.contracts.delivery import Delivery, Fate
 from ascertain.contracts.task import Task, TaskResult
 from ascertain.door import admit, in_time, task_fingerprint
-from ascertain.ending import ended
+from ascertain.ending import ended, is_task, turned_away
 from ascertain.errors import (
+    AscertainError,
     Conflict,
     InvalidTask,
     LedgerDown,
@@ -91,12 +92,16 @@ class Starting:
     task_timeout: timedelta | None
     deliveries: Deliveries | None
 
-    async def submit(self, task: Task) -> Submitted:
+    async def submit(self, task: Task, begun_at: datetime | None = None) -> Submitted:
         """Start an admitted task, once, however often it is asked for.
+
+        Args:
+            task: The task.
+            begun_at: Since when it may have been at work elsewhere; None: it begins now.
 
         Raises:
             InvalidTask: Its deadline has passed, and it does not run; nothing was started.
-            Conflict: It was started before with other content.
+            Conflict: It was started before with other content, or its id is that of no task.
             TemporalDown: It may or may not be started.
         """
         try:
@@ -106,7 +111,9 @@ class Starting:
                 raise
             return await self._met_again(task)
         try:
-            run_id = await self.start(task, WorkflowIDReusePolicy.REJECT_DUPLICATE)
+            run_id = await self.start(
+                task, WorkflowIDReusePolicy.REJECT_DUPLICATE, begun_at=begun_at
+            )
         except WorkflowAlreadyStartedError:
             return await self._met_again(task)
         return Submitted(task.task_id, run_id)
@@ -175,12 +182,20 @@ class Starting:
     async def _refuse_other_content(
         self, task: Task, handle: WorkflowHandle[Any, Any], found: WorkflowExecutionDescription
     ) -> None:
+        offered = task_fingerprint(task)
+        if not is_task(found):
+            await self._count(task, Fate.CONFLICT, offered)
+            raise Conflict(
+                f"task {task.task_id!r} was not started: the workflow {found.workflow_type} of this id is no "
+                "task. Use another task_id"
+            )
         with answered(f"look at task {task.task_id}"):
             stored = await found.memo_value(names.MEMO_FINGERPRINT, default=None, type_hint=str)
             if stored is None:  # started by somebody who gave no memo: its content tells
                 stored = await self._content_fingerprint(handle)
-        offered = task_fingerprint(task)
-        if stored is not None and stored != offered:
+        if stored is None or stored == offered:
+            return
+        if not await turned_away(self.temporal, found):
             await self._count(task, Fate.CONFLICT, offered)
             raise Conflict(
                 f"task {task.task_id!r} was started before with other content (fingerprint "
@@ -220,7 +235,12 @@ class Starting:
         events = handle.fetch_history_events(page_size=1)
         first = await anext(aiter(events))
         payloads = first.workflow_execution_started_event_attributes.input.payloads
-        (content,) = await self.temporal.data_converter.decode(payloads[:1], [dict[str, Any]])
+        try:
+            (content,) = await self.temporal.data_converter.decode(payloads[:1], [dict[str, Any]])
+        except AscertainError:
+            raise
+        except Exception:  # noqa: BLE001  # a converter may raise anything over what anybody sent
+            raise InvalidTask("it was started with no task as JSON") from None
         continued = set(content) == set(Continuation.model_fields)
         return admit(content["task"] if continued else content)
 

@@ -19,7 +19,7 @@ from ascertain import keys
 from ascertain.contracts import claim, outcome
 from ascertain.contracts.effect import Evidence
 from ascertain.contracts.fault import faults
-from ascertain.contracts.value import JsonObject, StepName, StrictValue
+from ascertain.contracts.value import JsonObject, Moment, StepName, StrictValue
 from ascertain.door import admit, in_time
 from ascertain.errors import Conflict, InvalidTask, UnknownKind
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ascertain.ports import Adapter, Kind, Ledger
     from ascertain.starting import Submitted
 
+ANY_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 IMPORTED: Final = Evidence(
     source="rule",
     rule="imported",
@@ -52,11 +53,13 @@ class Row(StrictValue):
     Attributes:
         state: ``PENDING`` only if it is certain that nobody has begun it.
         begun: The steps that may have been sent; None: any of them.
+        sent_from: Since when; None: at any time. Outsides that are asked for a time are asked since then.
     """
 
     task: JsonObject
     state: Standing
     begun: tuple[StepName, ...] | None = None
+    sent_from: Moment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,8 @@ class Importer:
         task = in_time(admit(row.task, self.kinds), datetime.now(UTC))
         if row.state is Standing.PROCESSING:
             # All of them are made before the first is written, so that a row that is wrong leaves nothing.
-            for request in [self._request(task, step) for step in _begun(row, task)]:
+            sent_from = row.sent_from or ANY_TIME
+            for request in [self._request(task, step, sent_from) for step in _begun(row, task)]:
                 await self._doubt(task, request)
         return row, await self.client.submit(task)
 
@@ -103,7 +107,7 @@ class Importer:
             case _:
                 return  # an earlier import, or a worker, knows more already
 
-    def _request(self, task: Task, step: Step) -> claim.ClaimRequest:
+    def _request(self, task: Task, step: Step, sent_from: datetime) -> claim.ClaimRequest:
         effect = keys.effect_of(self.client.temporal.namespace, task, step)
         kind = self.kinds[step.kind]
         if kind.adapter is None:
@@ -118,6 +122,7 @@ class Importer:
             lease=kind.policy.lease,
             budget=kind.policy.budget,
             resend_for=None,
+            sent_from=sent_from,
         )
 
 

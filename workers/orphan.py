@@ -10,10 +10,13 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts.continuation import Progress
+from ascertain.ending import is_task, turned_away
 from ascertain.errors import InvalidTask, NotFound
 from ascertain.starting import first_begun
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from temporalio.client import WorkflowExecutionDescription
 
     from ascertain.client import Client
@@ -30,9 +33,9 @@ class TemporalTasks:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def submit(self, task: Task) -> object:
+    async def submit(self, task: Task, begun_at: datetime | None = None) -> object:
         """See ``ports.Tasks.submit``."""
-        return await self._client.submit(task)
+        return await self._client.starting.submit(task, begun_at)
 
     async def ended(self, task_id: str) -> str | None:
         """See ``ports.Tasks.ended``."""
@@ -42,6 +45,8 @@ class TemporalTasks:
         """See ``ports.Tasks.ascertain``."""
         try:
             found = await self._describe(task_id)
+            if not is_task(found) or await turned_away(self._client.temporal, found):
+                return False
             with answered(f"read what task {task_id} was started with"):
                 handle = self._client.temporal.get_workflow_handle(task_id)
                 task = await self._client.starting.content(handle)

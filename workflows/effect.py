@@ -166,7 +166,9 @@ class Pursuit:
             if _never_began(error):
                 return self._not_taken(decision)
             message = f"not known to be applied, look at the status: {_why(error)}"
-            return CommandAnswer(applied=False, message=message, effect_id=self.effect.effect_id)
+            return CommandAnswer(
+                applied=False, message=message, in_doubt=True, effect_id=self.effect.effect_id
+            )
 
     def _not_taken(self, decision: Decision) -> CommandAnswer:
         queue = self.route.task_queue if self.route is not None else ""

@@ -404,7 +404,9 @@ class TaskWorkflow:
                 return CommandAnswer(applied=False, message=message)
             answer = await pursuit.decide(decision_about(pursuit.effect, command))
             self._remember(pursuit.effect.step, command, answer)
-            if answer.applied:
+            # If it was applied, the ledger says so.
+            looks = answer.in_doubt and workflow.patched(names.LOOKS_AFTER_LOST_DECISION)
+            if answer.applied or looks:
                 pursuit.wake()
             for freed in answer.freed:
                 await self._free(freed, command)

@@ -238,7 +238,9 @@ class DeclaredAdapter:
         scope["job_id"] = call.job_id
         scope["body_sha256"] = sha256((frozen.body or "").encode()).hexdigest()
         if frozen.prepared_at is not None:
-            since = frozen.prepared_at - _CLOCK_MARGIN_SECONDS
+            first = call.first_sent_at
+            sent = frozen.prepared_at if first is None else int(first.timestamp())
+            since = max(min(sent, frozen.prepared_at) - _CLOCK_MARGIN_SECONDS, 0)
             scope["since_unix"] = since
             scope["since"] = datetime.fromtimestamp(since, UTC).isoformat()
         return _Found(frozen, scope)

@@ -40,7 +40,7 @@ class FrozenRequest(Value):
     """One request, ready but for its secrets.
 
     Attributes:
-        prepared_at: Seconds since 1970, before the first send; only where a lookup needs it.
+        prepared_at: Seconds since 1970, before the first send from here; only where a lookup needs it.
     """
 
     version: Literal[1] = 1

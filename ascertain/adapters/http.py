@@ -44,7 +44,7 @@
 References: ``{effect_id}``, ``{task_id}``, ``{message_id}``, ``{step}``, ``{revision}``, ``{kind}``,
 ``{partition}``, ``{input....}``, ``{undoes.external_id}``, ``{undoes.effect_id}``; in lookups also
 ``{job_id}``, ``{body_sha256}`` (of the frozen request's body) and ``{since}`` or ``{since_unix}`` (an hour
-before the request was first prepared). A trailing ``?`` leaves a missing value out.
+before anything of it can have been sent). A trailing ``?`` leaves a missing value out.
 
 A listing is never taken for complete before its end. More than one match, a match that differs, and a match
 that does not name the effect are for a person to decide.

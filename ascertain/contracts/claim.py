@@ -16,10 +16,12 @@ class ClaimRequest:
         frozen: The bytes to send; kept only if this is the first claim of the effect.
         lease: How long the owner may *send*; seconds, whatever the call takes.
         resend_for: How long after the first claim a same-key same-bytes re-send counts as asking;
-            None: never; ``timedelta.max``: for ever, because a duplicate is harmless.
+            None: never; ``timedelta.max``: for ever, because a duplicate is harmless. Of what was promised
+            at the first claim and what is promised now, the shorter holds.
         resend: Claim an UNKNOWN effect in order to ask by re-sending, which is granted only if the
-            whole lease lies before ``resend_until``.
+            whole lease lies before that end.
         budget: Most claims that are granted, counted since the last retry that a person ordered.
+        sent_from: Since when it may have been sent by somebody else; None: nobody has.
     """
 
     effect: Effect
@@ -31,6 +33,7 @@ class ClaimRequest:
     resend_for: timedelta | None = None
     resend: bool = False
     trace_id: str | None = None
+    sent_from: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,12 +74,14 @@ class CommandAnswer(Value):
 
     Attributes:
         pending: Not applied yet, but on record: the same command of a second person applies it.
+        in_doubt: Not known to be applied: the answer that would have told was lost.
         freed: For ``confirm``: effects whose only candidates prove others now.
     """
 
     applied: bool
     message: str
     pending: bool = False
+    in_doubt: bool = False
     freed: tuple[Freed, ...] = ()
     effect_id: EffectId | None = None
     standing: Standing | None = None

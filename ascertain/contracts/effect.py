@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Literal, cast
+from typing import Annotated, Literal, cast
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from ascertain.contracts.value import (
     EffectId,
@@ -54,6 +54,16 @@ _EVIDENCE_BYTES = 16 * 1024
 _DETAIL_LENGTH = 2000
 
 
+def _that_exists(at: datetime | None) -> datetime | None:
+    """Some give the first moment of all, in their own zone, for no time; no clock in UTC has that."""
+    try:
+        if at is not None and at.tzinfo is not None:
+            at.astimezone(UTC)
+    except OverflowError:
+        return None
+    return at
+
+
 class Receipt(Value):
     """Evidence that the fact exists outside.
 
@@ -65,7 +75,7 @@ class Receipt(Value):
     """
 
     external_id: ExternalId
-    happened_at: datetime | None = None
+    happened_at: Annotated[datetime | None, AfterValidator(_that_exists)] = None
     body: JsonObject = Field(default_factory=dict)
     digest: str | None = None
     truncated: bool = False

@@ -32,7 +32,7 @@ _IN_DOUBT: Final = writes.json_of(writes.IN_DOUBT)
 async def claim_many(session: Session, requests: Sequence[ClaimRequest]) -> Sequence[ChunkAnswer]:
     """See ``ports.Ledger.claim_many``."""
     try:
-        found = await session.fetch(_CLAIM_MANY, *_claims(requests))
+        found = await _found(session, requests)
     except asyncpg.UniqueViolationError as error:
         if error.constraint_name not in _MET:
             raise
@@ -40,6 +40,23 @@ async def claim_many(session: Session, requests: Sequence[ClaimRequest]) -> Sequ
         return [None for _ in requests]
     by_effect = {record["asked"]: record for record in found}
     return [_answer(by_effect[request.effect.effect_id], request) for request in requests]
+
+
+async def _found(session: Session, requests: Sequence[ClaimRequest]) -> Sequence[asyncpg.Record]:
+    """The answers; asked once more where one shows neither a row nor a gate, for it lost a race.
+
+    The other one has committed then. It may have been our own first try, whose answer was lost.
+    """
+    values = _claims(requests)
+    found = await session.fetch(_CLAIM_MANY, *values)
+    if all(record["effect_id"] is not None or record["gate"] is not None for record in found):
+        return found
+    try:
+        return await session.fetch(_CLAIM_MANY, *values)
+    except asyncpg.UniqueViolationError as error:
+        if error.constraint_name not in _MET:
+            raise
+        return found  # what is granted is granted
 
 
 async def record_many(

@@ -116,7 +116,11 @@ def _rests_on_a_dead_key(row: EffectRow, request: ClaimRequest, now: datetime) -
 
 
 def _key_protects(row: EffectRow, request: ClaimRequest, now: datetime) -> bool:
-    return row.resend_until is not None and now + request.lease <= row.resend_until
+    """As was promised at the first send, or less, if less is promised by now."""
+    if row.resend_until is None or request.resend_for is None:
+        return False
+    life = min(row.resend_until - row.first_sent_at, request.resend_for)
+    return now + request.lease <= row.first_sent_at + life
 
 
 def answer(

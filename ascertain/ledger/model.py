@@ -178,13 +178,20 @@ class ModelLedger:
         for asked in in_order:
             name, closed = asked.effect.effect_id, shut[asked.effect.partition]
             begins = not known[name] and (closed is None or closed.rule is not None)
-            granted = self._claim(asked) if begins else None
+            granted = self._claim(asked) if begins or self._holds(asked) else None
             row = self._memory.rows.get(name)
             standing = row and twin.read(row, self._clock())
             answers[name] = (
                 granted if isinstance(granted, Granted) else told(standing, closed, asked)
             )
         return [answers[request.effect.effect_id] for request in requests]
+
+    def _holds(self, asked: ClaimRequest) -> bool:
+        """Whether this was granted to the same asker already, who has not heard of it."""
+        row = self._memory.rows.get(asked.effect.effect_id)
+        if row is None or row.fingerprint != asked.fingerprint or row.state is not State.IN_FLIGHT:
+            return False
+        return row.lease_owner == asked.owner and row.lease_until > self._clock()
 
     def _known(self, effect: Effect) -> bool:
         """Whether a first claim of it finds that it, its step or its task stands already."""

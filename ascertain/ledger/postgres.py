@@ -150,7 +150,7 @@ class PostgresLedger:
 
     async def renew(self, lease: Lease, extend: timedelta) -> Written | Paused:
         """See ``ports.Ledger.renew``."""
-        found = await self._session.fetch(
+        found = await self._told(
             _RENEW,
             lease.effect_id,
             lease.lease_version,
@@ -394,7 +394,7 @@ class PostgresLedger:
     async def note(self, effect_id: str, by: str, evidence: Evidence) -> None:
         """See ``ports.Ledger.note``."""
         told = writes.json_of(evidence)
-        if not await self._session.fetch(_NOTE, effect_id, writes.clean(by), told):
+        if not await self._told(_NOTE, effect_id, writes.clean(by), told):
             raise NotFound(f"{effect_id} was never claimed, so nothing can be noted of it")
 
     async def claim_many(self, requests: Sequence[ClaimRequest]) -> Sequence[ChunkAnswer]:
@@ -417,7 +417,7 @@ class PostgresLedger:
     async def _write(self, write: Write, text: str, effect_id: str, *values: Any) -> Written:  # noqa: ANN401  # asyncpg's
         for _ in range(ROUNDS):
             try:
-                return _written(await self._session.fetch(text, effect_id, *values))
+                return _written(await self._told(text, effect_id, *values))
             except asyncpg.UniqueViolationError as error:
                 if error.constraint_name != "effects_one_effect_per_fact":
                     raise
@@ -425,6 +425,16 @@ class PostgresLedger:
             if taken is not None:
                 return taken
         raise _restless(effect_id)
+
+    async def _told(self, text: str, *values: Any) -> Sequence[asyncpg.Record]:  # noqa: ANN401  # asyncpg's
+        """Run a statement that tells a trail: two who tell that of an archived effect are in no order."""
+        for _ in range(ROUNDS):
+            try:
+                return await self._session.fetch(text, *values)
+            except asyncpg.UniqueViolationError as error:
+                if error.constraint_name != "audit_events_pkey":
+                    raise
+        raise _restless(str(values[0]))
 
     async def _taken(self, effect_id: str, write: Write) -> Taken | None:
         """Who holds the fact; None if it was let go of meanwhile, which only an archive does."""
@@ -486,6 +496,7 @@ def _claim_values(request: ClaimRequest) -> tuple[object, ...]:
         request.trace_id,
         effect.task_fingerprint,
         effect.begun_at,
+        request.sent_from,
     )
 
 

@@ -75,6 +75,7 @@ def first(request: ClaimRequest, now: datetime, lost: datetime | None = None) ->
     """The row that the first claim of an effect makes; in doubt if it may have been lost since then."""
     effect = request.effect
     begun = now if lost is None else min(now, max(lost, effect.begun_at or lost))
+    begun = min(begun, request.sent_from or begun)
     resend_until = None
     if request.resend_for is not None:
         resend_until = FOREVER if endless(request.resend_for) else begun + request.resend_for

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from ascertain.contracts.effect import Effect
+    from ascertain.contracts.effect import Effect, EffectRow
     from ascertain.contracts.finding import Finding
     from ascertain.contracts.outcome import Outcome
 
@@ -32,6 +32,8 @@ class Call:
         attempt: 1 for the first.
         job_id: What the outside called it when it accepted it.
         external_id: Set when the effect is settled already (census, comparison).
+        first_sent_at: Nothing of it exists outside that is older. It can be older than ``frozen``, where a
+            ledger was restored or a row was imported. None: not known.
     """
 
     effect: Effect
@@ -39,6 +41,12 @@ class Call:
     attempt: int
     job_id: str | None = None
     external_id: str | None = None
+    first_sent_at: datetime | None = None
+
+    @classmethod
+    def about(cls, effect: Effect, row: EffectRow) -> Call:
+        """How a lookup is told of an effect as the ledger has it."""
+        return cls(effect, row.frozen, row.attempt, row.job_id, row.external_id, row.first_sent_at)
 
 
 class Permit(Protocol):

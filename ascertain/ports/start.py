@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from ascertain.contracts.delivery import Delivery
     from ascertain.contracts.task import Task
 
@@ -20,11 +22,15 @@ class Tasks(Protocol):
         """
         ...
 
-    async def submit(self, task: Task) -> object:
+    async def submit(self, task: Task, begun_at: datetime | None = None) -> object:
         """Start a task, once, however often it is asked for.
 
+        Args:
+            task: The task.
+            begun_at: Since when it may have been at work already; None: it begins now.
+
         Raises:
-            Conflict: Its id was used before for other content.
+            Conflict: Its id was used before for other content, or for a workflow that is no task.
             TemporalDown: It may or may not be started; ask again.
         """
         ...
@@ -33,7 +39,7 @@ class Tasks(Protocol):
         """Have a workflow find out what became of an ended task's effects; it begins no new one.
 
         Returns:
-            False if Temporal has forgotten the task, so that only its submitter can start it again.
+            False if Temporal does not know the task's content, so that only its submitter can start it again.
 
         Raises:
             TemporalDown: It cannot be told now; a later sweep tries again.

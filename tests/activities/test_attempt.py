@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,8 +11,9 @@ from temporalio.testing import ActivityEnvironment
 from activities.dispatch import dispatch
 from activities.reconcile import Reconcile
 from activities.serving import Served, Serving
-from ascertain.contracts import claim, directive, outcome
+from ascertain.contracts import claim, directive, finding, outcome
 from ascertain.contracts.effect import Effect, Evidence, Receipt, State
+from ascertain.contracts.epoch import EpochRequest
 from ascertain.contracts.gate import GateChange
 from ascertain.contracts.semantics import LookupBy, Policy, Semantics
 from ascertain.contracts.work import Work
@@ -275,6 +277,77 @@ async def test_an_outcome_that_the_history_carried_still_waits_as_long_as_the_ou
     answer = await ActivityEnvironment().run(Reconcile(serving).reconcile, work)
     assert isinstance(answer.directive, directive.RetryIn)
     assert answer.directive.delay > timedelta(minutes=6)
+
+
+async def test_an_outcome_that_the_history_carried_is_recorded_by_a_worker_that_lacks_its_kind():
+    ledger, adapter = ModelLedger(lambda: datetime.now(UTC)), ToyAdapter()
+    kind = Kind("toy.fact", Semantics(), Policy(), adapter)
+    serving = Serving(ledger, {"toy.fact": kind}, "worker:1")
+    lease = (await ledger.claim(request_of(serving, kind))).lease
+    unrecorded = directive.Unrecorded(
+        lease_version=lease.lease_version,
+        attempt=lease.attempt,
+        owner=lease.owner,
+        outcome=SETTLED,
+    )
+    lacking = ActivityEnvironment()
+    lacking.info = replace(lacking.info, is_local=True)
+    work = Work(effect=EFFECT, unrecorded=unrecorded)
+    answer = await lacking.run(Reconcile(Serving(ledger, {}, "worker:2")).reconcile, work)
+    assert isinstance(answer.directive, directive.RunQueued)
+    assert await state(ledger) is State.SETTLED
+
+
+class AskedAdapter(ToyAdapter):
+    """An adapter that remembers what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = []
+
+    async def lookup(self, call, *, within):
+        self.asked.append(call)
+        return finding.Absent()
+
+
+async def test_a_lookup_is_told_since_when_there_may_be_something_to_be_found():
+    ledger, adapter = ModelLedger(lambda: datetime.now(UTC)), AskedAdapter()
+    backup = datetime.now(UTC) - timedelta(days=2)
+    told = EpochRequest(since=backup, by="ada", reason="the disk broke", request_id="epoch-1")
+    await ledger.raise_epoch(told)
+    kind = Kind("toy.fact", Semantics(lookup=LookupBy.LISTING), Policy(), adapter)
+    serving = Serving(ledger, {"toy.fact": kind}, "worker:1")
+    await dispatch(serving, Served(kind, adapter), EFFECT)
+    await ActivityEnvironment().run(Reconcile(serving).reconcile, Work(effect=EFFECT))
+    assert [call.first_sent_at for call in adapter.asked] == [backup]
+
+
+@pytest.mark.parametrize("kinds", [True, False])
+async def test_a_task_of_other_content_learns_nothing_of_the_effect_that_has_its_id(kinds):
+    ledger, adapter = ModelLedger(lambda: datetime.now(UTC)), ToyAdapter()
+    kind = Kind("toy.fact", Semantics(lookup=LookupBy.KEY), Policy(), adapter)
+    serving = Serving(ledger, {"toy.fact": kind}, "worker:1")
+    lease = (await ledger.claim(request_of(serving, kind))).lease
+    await ledger.record(lease, SETTLED)
+    other = Work(effect=EFFECT.model_copy(update={"input": {"amount": 2}}))
+    asking = Reconcile(serving if kinds else Serving(ledger, {}, "worker:2"))
+    answer = await ActivityEnvironment().run(asking.reconcile, other)
+    assert isinstance(answer.directive, directive.Conflicting)
+
+
+async def test_what_was_taken_over_is_looked_at_again_also_while_nobody_serves_its_kind():
+    ledger, adapter = ModelLedger(lambda: datetime.now(UTC)), ToyAdapter()
+    kind = Kind("toy.fact", Semantics(), Policy(), adapter)
+    serving = Serving(ledger, {"toy.fact": kind}, "worker:1")
+    lease = (await ledger.claim(request_of(serving, kind))).lease
+    row = (await ledger.record(lease, DOUBT)).row
+    said = Evidence(source="person", rule="take")
+    owned = claim.Verdict(State.TAKEN_OVER, said)
+    await ledger.decide(row.effect_id, row.version, Move.TAKE, owned, "ada")
+    gone = Reconcile(Serving(ledger, {}, "worker:2"))
+    answer = await ActivityEnvironment().run(gone.reconcile, Work(effect=EFFECT))
+    assert isinstance(answer.directive, directive.TakenOver)
+    assert answer.directive.ask_again_in is not None
 
 
 async def test_a_worker_that_was_frozen_while_it_recorded_records_when_it_thaws(

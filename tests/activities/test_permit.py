@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from activities.permit import HeldPermit, steady
-from ascertain.contracts.claim import Lease
+from ascertain.contracts.claim import ClaimRequest, Lease
+from ascertain.contracts.effect import Effect
 from ascertain.errors import LedgerDown, PermitLost
 from ascertain.ledger.model import ModelLedger
 
@@ -26,3 +27,25 @@ async def test_a_permit_that_the_ledger_cannot_renew_sends_nothing():
     with pytest.raises(PermitLost, match="could not be renewed"):
         await permit.renew()
     assert not permit.used
+
+
+async def test_a_permit_is_not_renewed_past_the_end_of_its_key():
+    """By what is declared now; the ledger knows what was declared when it was first sent."""
+    ledger, five = ModelLedger(lambda: datetime.now(UTC)), timedelta(seconds=5)
+    effect = Effect(
+        effect_id="ef1-a", task_id="t", step="do", kind="toy.fact", partition="p", input={}
+    )
+    request = ClaimRequest(effect, "f" * 64, b"", "w", lease=five, budget=5)
+    asked_at = steady()
+    granted = await ledger.claim(request)
+    soon = granted.row.now + five
+    permit = HeldPermit(ledger, granted.lease, asked_at=asked_at, length=five, key_ends=soon)
+    with pytest.raises(PermitLost, match="its key protects"):
+        await permit.renew()
+    with pytest.raises(PermitLost):
+        permit.check()
+    later = HeldPermit(
+        ledger, granted.lease, asked_at=asked_at, length=five, key_ends=soon + timedelta(hours=1)
+    )
+    await later.renew()
+    later.check()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,6 +14,7 @@ import pytest
 from ascertain.adapters.http import create
 from ascertain.contracts import finding
 from ascertain.errors import LookupDown
+from ascertain.ports import Call
 from ascertain.testing.knob import Answer, Knobs, LookupKnobs, Rule
 from ascertain.testing.outside import Outside
 from tests.adapters.calls import WITHIN, GivenPermit, GivenSecrets, call, effect
@@ -223,6 +224,24 @@ async def test_what_stands_at_our_address_is_compared(fact: dict[str, Any], kind
         body = json.loads(adapter.prepare(OURS))["body"]
         adapter_digest.append(hashlib.sha256(body.encode()).hexdigest())
         assert isinstance(await ask(adapter), kind)
+
+
+async def test_a_lookup_asks_since_the_first_possible_send_where_that_was_before_it_was_prepared():
+    """A ledger that was restored prepares anew what may have been sent long ago."""
+    params = {"since": "{since}", "unix": "{since_unix}"}
+    async with (
+        listing(lambda _: {"data": [], "cursor": None}) as (url, asked),
+        adapter_at(url, BY_CURSOR, params=params) as adapter,
+    ):
+        for first in (datetime(2026, 1, 1, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC)):
+            call = Call(OURS, adapter.prepare(OURS), 1, first_sent_at=first)
+            await adapter.lookup(call, within=timedelta(seconds=5))
+        since = [parse_qs(urlsplit(one).query) for one in asked]
+        assert [query["since"] for query in since] == [
+            ["2025-12-31T23:00:00+00:00"],
+            ["1970-01-01T00:00:00+00:00"],
+        ]
+        assert [query["unix"] for query in since] == [["1767222000"], ["0"]]
 
 
 async def test_a_lookup_can_ask_since_the_effect_was_prepared():

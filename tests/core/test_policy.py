@@ -5,18 +5,21 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, strategies as st
 
+from activities import outlook
 from ascertain import policy
 from ascertain.contracts import directive, finding, outcome
 from ascertain.contracts.claim import Verdict
 from ascertain.contracts.command import Action, Command
 from ascertain.contracts.effect import Evidence, Receipt, State
 from ascertain.contracts.epoch import RESTORED
+from ascertain.contracts.replay import Outlook
 from ascertain.contracts.semantics import LookupBy, Policy
 from tests.core.rows import T0, kind, row, second
 
 RECEIPT = Receipt(external_id="fact-1")
 ABSENT = finding.Absent()
 HORIZON = second(10)
+DAY = timedelta(days=1)
 
 
 def verdict(found, effect=None, served=None):
@@ -69,12 +72,40 @@ def test_an_empty_lagging_lookup_without_a_key_goes_to_a_person():
 
 def test_an_empty_lagging_lookup_clears_while_the_key_still_protects_the_resend():
     effect = row(now=T0 + second(100), resend_until=T0 + second(200))
-    assert verdict(ABSENT, effect, kind(lag=second(60))).state is State.CLEAR
+    served = kind(lag=second(60), idempotent_for=DAY)
+    assert verdict(ABSENT, effect, served).state is State.CLEAR
 
 
 def test_a_key_that_ends_within_the_next_lease_does_not_protect():
     effect = row(now=T0 + second(100), resend_until=T0 + second(104))
-    assert verdict(ABSENT, effect, kind(lag=second(60))).state is State.QUARANTINED
+    served = kind(lag=second(60), idempotent_for=DAY)
+    assert verdict(ABSENT, effect, served).state is State.QUARANTINED
+
+
+@pytest.mark.parametrize("life", [None, timedelta(minutes=6)])
+def test_a_key_protects_no_longer_than_is_declared_by_now(life):
+    """Six minutes less the margin of five are over after one; a day was declared when it was sent."""
+    now = T0 + second(100)
+    doubt = row(now=now, resend_until=T0 + DAY)
+    today = {"lag": second(60), "idempotent_for": life}
+    assert verdict(ABSENT, doubt, kind(**today)).state is State.QUARANTINED
+    assert isinstance(policy.next_question(doubt, kind(None, **today)), policy.Give)
+    keyed = Evidence(source="lookup", rule="absent_keyed")
+    clear = row(State.CLEAR, now=now, resend_until=T0 + DAY, evidence=keyed)
+    assert policy.stranded(clear, kind(**today)) is not None
+    outlooks = [
+        outlook.without_lookup(doubt, kind(**today))[0],
+        outlook.seen(doubt, ABSENT, kind(**today))[0],
+    ]
+    expected = Outlook.UNKNOWN if life is None else Outlook.KEY_EXPIRED
+    assert outlooks == [expected, expected]
+
+
+def test_a_longer_promise_makes_no_key_live_longer_than_was_declared_when_it_was_sent():
+    sent = row(now=T0 + second(100), resend_until=T0 + second(60))
+    assert policy.key_ends(sent, kind(idempotent_for=DAY)) == T0 + second(60)
+    assert policy.key_ends(row(), kind(idempotent_for=DAY)) is None
+    assert policy.key_ends(sent, kind(harmless=True)) == T0 + second(60)
 
 
 def test_a_policy_that_allows_an_unprotected_resend_is_named_in_the_evidence():
@@ -88,8 +119,8 @@ def test_an_absence_that_rests_on_the_key_does_not_outlive_it():
     fields = {"evidence": keyed, "resend_until": T0 + second(100)}
     inside = row(State.CLEAR, now=T0 + second(95), **fields)
     outside = row(State.CLEAR, now=T0 + second(96), **fields)
-    assert policy.stranded(inside, kind()) is None
-    answer = policy.stranded(outside, kind())
+    assert policy.stranded(inside, kind(idempotent_for=DAY)) is None
+    answer = policy.stranded(outside, kind(idempotent_for=DAY))
     assert answer is not None
     assert (answer.state, answer.error_class) == (State.QUARANTINED, "key_expired")
 
@@ -159,14 +190,16 @@ def test_an_outside_that_can_be_asked_is_asked_even_if_a_key_protects():
 
 def test_without_a_lookup_the_same_bytes_under_a_living_key_are_the_question():
     effect = row(resend_until=T0 + second(99))
-    assert policy.next_question(effect, kind(lookup=None)) == policy.Resend()
+    served = kind(lookup=None, idempotent_for=DAY)
+    assert policy.next_question(effect, served) == policy.Resend()
 
 
 @pytest.mark.parametrize(
     ("resend_until", "rule"), [(None, "no_lookup"), (T0 + second(4), "key_expired")]
 )
 def test_what_can_neither_be_asked_nor_told_again_goes_to_a_person_at_once(resend_until, rule):
-    question = policy.next_question(row(resend_until=resend_until), kind(lookup=None))
+    served = kind(lookup=None, idempotent_for=DAY)
+    question = policy.next_question(row(resend_until=resend_until), served)
     assert isinstance(question, policy.Give)
     assert (question.verdict.state, question.verdict.evidence.rule) == (State.QUARANTINED, rule)
 

@@ -14,9 +14,12 @@ from ascertain.contracts.claim import Conflict, Granted, Settled, Stale, Taken
 from ascertain.contracts.effect import State
 from ascertain.ledger.audit import verify_chain
 from ascertain.ledger.postgres import PostgresLedger
+from ascertain.ledger.statement import statement
+from ascertain.ledger.write import json_of
 from ascertain.ports import EffectFilter
 from tests.ledger.conftest import Clock
 from tests.ledger.steps import (
+    SEEN,
     effect,
     granted,
     moved,
@@ -226,6 +229,21 @@ async def test_a_proof_that_waits_for_an_archive_proves_no_second_effect(
     lease = await granted(ledger, "2")
     answer = await while_it_is_archived(ledger, admin, ledger.record(lease, settled("fact-1")))
     assert isinstance(answer, Taken)
+
+
+async def test_two_who_tell_the_trail_of_what_is_archived_at_once_both_stand_on_it(
+    ledger: PostgresLedger, admin: asyncpg.Connection
+) -> None:
+    await archived(ledger)
+    async with admin.transaction():
+        await admin.fetch(statement("note"), "ef1-1", "first", json_of(SEEN))
+        noting = asyncio.create_task(ledger.note("ef1-1", "second", SEEN))
+        mine = await admin.fetchval("select pg_backend_pid()")
+        await wait_until(lambda: admin.fetchval(BLOCKED, mine), what="a second note that waits")
+    await noting
+    trail = await ledger.audit("ef1-1")
+    assert [told.actor for told in trail[-2:]] == ["first", "second"]
+    verify_chain(trail, await standing(ledger))
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,12 @@ async def test_the_first_claim_is_granted_and_stores_what_will_be_sent(either: L
     assert row.resend_until == T0 + timedelta(hours=1)
 
 
+async def test_what_others_may_have_sent_before_counts_as_first_sent_then(either: Ledger) -> None:
+    for name, sent_from in (("1", T0 - timedelta(days=3)), ("2", T0 + timedelta(days=3))):
+        await granted(either, name, sent_from=sent_from)
+        assert (await standing(either, name)).first_sent_at == min(T0, sent_from)
+
+
 async def test_another_fingerprint_is_a_conflict_whatever_the_state(either: Ledger) -> None:
     await in_state(either, State.SETTLED)
     answer = await either.claim(request(fingerprint="e" * 64))
@@ -153,11 +159,12 @@ async def test_a_retry_that_a_person_orders_begins_a_new_budget(either: Ledger) 
 async def test_a_resend_is_granted_only_if_the_whole_lease_lies_before_the_keys_end(
     either: Ledger, clock: Clock
 ) -> None:
-    lease = await granted(either, resend_for=timedelta(seconds=60))
+    life = timedelta(seconds=60)
+    lease = await granted(either, resend_for=life)
     await either.record(lease, unknown())
-    assert isinstance(await either.claim(request()), Unresolved)
+    assert isinstance(await either.claim(request(resend_for=life)), Unresolved)
     await clock.set(T0 + timedelta(seconds=55))
-    answer = await either.claim(request(resend=True))
+    answer = await either.claim(request(resend=True, resend_for=life))
     assert isinstance(answer, Granted)
     assert (answer.row.lease_until, answer.row.resend_until) == (
         T0 + timedelta(seconds=60),
@@ -165,14 +172,32 @@ async def test_a_resend_is_granted_only_if_the_whole_lease_lies_before_the_keys_
     )
     await either.record(answer.lease, unknown())
     await clock.advance(timedelta(microseconds=1))
-    assert isinstance(await either.claim(request(resend=True)), Unresolved)
+    assert isinstance(await either.claim(request(resend=True, resend_for=life)), Unresolved)
+
+
+@pytest.mark.parametrize("life", [None, timedelta(minutes=5)])
+async def test_a_promise_that_is_shorter_by_now_reaches_what_was_sent_under_a_longer_one(
+    either: Ledger, clock: Clock, life: timedelta | None
+) -> None:
+    for name in ("asked", "keyed"):
+        lease = await granted(either, name, resend_for=timedelta(hours=24))
+        doubt = await moved(either.record(lease, unknown()))
+    clear = Verdict(State.CLEAR, Evidence(source="lookup", rule=ABSENT_KEYED))
+    await moved(either.converge(doubt.effect_id, doubt.version, clear, "reconcile"))
+    await clock.advance(timedelta(minutes=10))
+    for name in ("asked", "keyed"):
+        today = request(name, resend=True, resend_for=life)
+        assert isinstance(await either.claim(today), Unresolved)
+        longer = request(name, resend=True, resend_for=timedelta(hours=48))
+        assert isinstance(await either.claim(longer), Granted)
 
 
 async def test_a_resent_permit_is_never_renewed_past_the_keys_end(
     either: Ledger, clock: Clock
 ) -> None:
-    await either.record(await granted(either, resend_for=timedelta(seconds=10)), unknown())
-    answer = await either.claim(request(resend=True))
+    life = timedelta(seconds=10)
+    await either.record(await granted(either, resend_for=life), unknown())
+    answer = await either.claim(request(resend=True, resend_for=life))
     assert isinstance(answer, Granted)
     await moved(either.renew(answer.lease, timedelta(seconds=10)))
     await clock.advance(SECOND)
@@ -190,7 +215,8 @@ async def test_for_ever_reads_as_a_time_that_can_be_compared_and_moved(
     assert row.now + timedelta(days=36_500) < FOREVER
     assert type(row).model_validate_json(row.model_dump_json()) == row
     await clock.advance(timedelta(days=3650))
-    assert isinstance(await either.claim(request(resend=True)), Granted)
+    again = request(resend=True, resend_for=timedelta.max)
+    assert isinstance(await either.claim(again), Granted)
 
 
 async def test_a_late_receipt_keeps_a_clear_effect_from_being_done_again(
@@ -221,7 +247,8 @@ async def test_a_closed_gate_stops_the_next_attempt_and_the_resend(either: Ledge
     await either.record(await granted(either, "2", resend_for=timedelta.max), unknown())
     await either.set_gate(close("*"))
     assert isinstance(await either.claim(request()), Paused)
-    assert isinstance(await either.claim(request("2", resend=True)), Paused)
+    again = request("2", resend=True, resend_for=timedelta.max)
+    assert isinstance(await either.claim(again), Paused)
     assert await standing(either) == clear
 
 

@@ -8,12 +8,14 @@ import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 
 import asyncpg
 import pytest
 
+from ascertain.contracts.claim import Granted
 from ascertain.contracts.effect import State
 from ascertain.errors import InvalidSettings, LedgerDown
 from ascertain.ledger.migration import check, migrate
@@ -21,6 +23,7 @@ from ascertain.ledger.postgres import PostgresLedger, open_ledger
 from ascertain.ports import EffectFilter
 from starter.postgres import EmbeddedPostgres
 from tests.ledger.steps import granted, in_state, moved, request, settled, standing
+from tests.lost_commit import lost_commit
 from tests.waiting import wait_until
 
 SECRET = "s3cret"
@@ -224,6 +227,22 @@ async def blocked(url: str, count: int) -> bool:
         )
     finally:
         await connection.close()
+
+
+async def test_a_chunk_whose_commit_was_not_answered_is_granted_again_to_its_asker_alone(
+    url: str, opened: PostgresLedger
+) -> None:
+    long = timedelta(minutes=10)
+    asked = [request(name, owner="w", lease=long) for name in ("1", "2")]
+    async with lost_commit(url):
+        lost = asyncio.create_task(opened.claim_many(asked))
+    with pytest.raises(LedgerDown):
+        await lost
+    others = [request(name, owner="other", lease=long) for name in ("1", "2")]
+    assert await opened.claim_many(others) == [None, None]
+    again = await opened.claim_many(asked)
+    assert [type(told) for told in again] == [Granted, Granted]
+    assert [len(await opened.audit(f"ef1-{name}")) for name in ("1", "2")] == [1, 1]
 
 
 async def test_a_full_pool_is_ledger_down_in_time(url: str) -> None:

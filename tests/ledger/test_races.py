@@ -92,7 +92,8 @@ async def test_of_many_next_claims_one_is_granted(crowded: PostgresLedger) -> No
 
 async def test_of_many_resends_one_is_granted(crowded: PostgresLedger) -> None:
     await crowded.record(await granted(crowded, resend_for=timedelta.max), unknown())
-    asked = [request(owner=f"w/{owner}", resend=True, lease=LONG) for owner in range(CROWD)]
+    question = {"resend": True, "resend_for": timedelta.max, "lease": LONG}
+    asked = [request(owner=f"w/{owner}", **question) for owner in range(CROWD)]
     answers = await asyncio.gather(*map(crowded.claim, asked))
     assert sum(isinstance(answer, Granted) for answer in answers) == 1
 
@@ -220,6 +221,25 @@ async def test_a_claim_that_waited_judges_by_the_row_as_it_was_left(
     verify_chain(trail, await standing(crowded))
     times = [event.at for event in trail]
     assert times == sorted(times)
+
+
+async def test_a_chunk_that_is_asked_for_again_while_its_first_try_is_under_way_is_granted_once(
+    crowded: PostgresLedger, psql: asyncpg.Connection, database: str
+) -> None:
+    asked = [request(name, owner="w", lease=LONG) for name in ("1", "2")]
+    other = await asyncpg.connect(database)
+    async with other.transaction():
+        await other.execute("select ascertain.lock_gate('p')")
+        tries = [asyncio.create_task(crowded.claim_many(asked)) for _ in range(2)]
+        await wait_until(lambda: all_wait(psql, 2))
+    await other.close()
+    first, second = await asyncio.gather(*tries)
+    leases = [
+        [told.lease for told in each if isinstance(told, Granted)] for each in (first, second)
+    ]
+    assert leases[0] == leases[1]
+    assert [lease.effect_id for lease in leases[0]] == ["ef1-1", "ef1-2"]
+    assert [len(await crowded.audit(lease.effect_id)) for lease in leases[0]] == [1, 1]
 
 
 async def test_one_gate_request_that_is_sent_many_times_at_once_is_applied_once(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import asyncpg
@@ -10,9 +11,13 @@ import pytest
 from ascertain.contracts.effect import State
 from ascertain.contracts.epoch import EpochRequest
 from ascertain.contracts.task import TaskOutcome
+from ascertain.door import admit
+from ascertain.stream import Stream
+from ascertain.testing.knob import Rule, Silence, SubmitKnobs
 from drill.points import Point
 from tests.protocol.deployment import step
 from tests.protocol.test_label import labelled
+from tests.waiting import wait_until
 
 FORGET = """
     set session_replication_role = replica;
@@ -99,3 +104,29 @@ async def test_a_further_run_of_a_task_counts_as_begun_when_the_first_one_was(de
     rules = [(await deployment.ledger.audit(effect))[0].evidence.rule for effect in (again, young)]
     assert rules == ["restored", "claim"]
     assert (deployment.facts(again), deployment.facts(young)) == (1, 1)
+
+
+async def test_what_a_stream_hands_over_counts_as_begun_when_the_stream_was(deployments):
+    """Its chunk is carried again by a worker that leaves the kind to a queue, and so claims nothing."""
+    deployment = await deployments()
+    doomed = await deployment.worker()
+    effect = deployment.effect("carried")
+    silence = SubmitKnobs(reply=Silence(seconds=5))
+    deployment.outside.rules.add(Rule(reference=effect, times=1, submit=silence))
+    stream = Stream(deployment.client, deployment.id("s"))
+    await stream.open()
+    task = admit(deployment.task("carried", step(kind="toy.asked")))
+    feeding = asyncio.create_task(stream.feed(0, [task]))
+    await wait_until(lambda: deployment.submits(effect) == 1)
+    await doomed.kill()
+    connection = await asyncpg.connect(deployment.ledger_url)
+    await connection.execute(FORGET)
+    await connection.execute(RAISE)
+    await connection.close()
+    deployment.settings["kinds"]["toy.asked"]["policy"]["queue"] = f"{deployment.task_queue}-asked"
+    deployment.configure()
+    await deployment.worker()
+    await feeding
+    assert (await deployment.result("carried")).outcome is TaskOutcome.DONE
+    assert (await deployment.ledger.audit(effect))[0].evidence.rule == "restored"
+    assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)

@@ -1,7 +1,7 @@
 -- name: claim_many
 -- First claims of many effects in one commit; what stands already is told and left as it is. An effect
--- that is neither told nor granted lost a race, its step has another live effect, or its task was begun with
--- other content.
+-- that is neither told nor granted lost a race (a first try of the same asker may be under way yet), its step
+-- has another live effect, or its task was begun with other content.
 with asked as materialized (
     select * from unnest(
         $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[],
@@ -68,12 +68,14 @@ trail as (
     from first
 )
 select
-    a.effect_id as asked, t.now, f.lease_owner = $13 as granted,
+    a.effect_id as asked, t.now,
+    -- Also what was granted already, if the answer was lost: the owner's name is this asker's alone.
+    r.state = 'IN_FLIGHT' and r.lease_owner = $13 and r.lease_until > t.now and r.fingerprint = a.fingerprint
+        as granted,
     case when (g.gate).partition is not null then to_jsonb(g.gate) end as gate, r.*
 from asked as a
 join gated as g using (partition)
 cross join timed as t
-left join first as f on f.effect_id = a.effect_id
 left join (
     select * from first
     union all select e.* from ascertain.effects as e join asked using (effect_id)

@@ -19,7 +19,12 @@ timed as materialized (
             then (select min(p.since) from ascertain.epochs as p where p.until > coalesce($19::timestamptz, '-infinity'))
             when s.state = 'CLEAR'
             then (select min(p.since) from ascertain.epochs as p where p.raised_at > s.state_since)
-        end as lost_since
+        end as lost_since,
+        -- As was promised at the first send, or less, if less is promised by now.
+        case
+            when $7::boolean or s.resend_until is null then s.resend_until
+            when $6::interval is not null then least(s.resend_until, s.first_sent_at + $6)
+        end as key_until
     from (values (true)) as one (always)
     left join standing as s on always
 ),
@@ -36,11 +41,11 @@ wished as materialized (
             when t.state = 'IN_FLIGHT' and t.lease_until <= t.now then 'fence'
             when t.state = 'IN_FLIGHT' and t.lease_owner = $3::text then 'again'
             when t.state = 'IN_FLIGHT' then 'busy'
-            when t.state = 'UNKNOWN' and $8::boolean and t.now + $4::interval <= t.resend_until then 'resend'
+            when t.state = 'UNKNOWN' and $8::boolean and t.now + $4::interval <= t.key_until then 'resend'
             when t.state = 'CLEAR' and t.retry_at > t.now then 'unresolved'
             -- Absence that was concluded because the key protects is worth nothing once it does not.
             when t.state = 'CLEAR' and t.evidence ->> 'rule' = 'absent_keyed'
-                and (t.now + $4::interval <= t.resend_until) is not true then 'unresolved'
+                and (t.now + $4::interval <= t.key_until) is not true then 'unresolved'
             when t.state = 'CLEAR' and not ascertain.has_late_receipt(t.effect_id) then 'claim'
             else 'unresolved'
         end as wish
@@ -79,7 +84,8 @@ first as (
         $16::bytea, $10::jsonb -> j.answer, 1, $17::text, j.now, $18::text
     from judged as j
     cross join lateral (
-        select least(j.now, greatest(j.lost_since, case when not j.granted then $19 end)) as first_sent_at
+        select least(
+            j.now, $20::timestamptz, greatest(j.lost_since, case when not j.granted then $19 end)) as first_sent_at
     ) as b
     where j.answer in ('claim', 'restored') and j.effect_id is null
     on conflict (effect_id) do nothing
