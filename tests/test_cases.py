@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import ast
 import re
+from importlib.metadata import entry_points
 from pathlib import Path
+
+from ascertain.kind import GROUP
 
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "docs" / "explanation" / "cases.md"
 ROW = re.compile(
-    r"^\| (?P<case>\S[^|]*) \| (?P<seen>\S[^|]*) \| (?P<tests>`[^|]*`) \|$", re.MULTILINE
+    r"^\| (?P<case>\S[^|]*) \| (?P<seen>\S[^|]*) \| (?P<adapters>\S[^|]*) \| (?P<tests>`[^|]*`) \|$",
+    re.MULTILINE,
 )
 FEWEST = 30
+NO_ADAPTERS = "any"
+OWN = "own"
 
 
 def defined() -> set[str]:
@@ -29,3 +35,11 @@ def test_every_test_that_the_table_of_cases_names_is_there():
     named = {name for row in rows for name in re.findall(r"`([^`]+)`", row["tests"])}
     assert len(rows) >= FEWEST
     assert named - defined() == set()
+
+
+def test_what_adapters_have_a_part_in_is_tried_on_two_of_them_at_least():
+    known = {entry.name for entry in entry_points(group=GROUP)} | {OWN}
+    named = [row["adapters"].split(", ") for row in ROW.finditer(TABLE.read_text("utf-8"))]
+    tried = [set(names) for names in named if names != [NO_ADAPTERS]]
+    assert all(len(names) > 1 and names <= known for names in tried), tried
+    assert len(tried) > len(named) / 2

@@ -8,7 +8,6 @@ from typing import Any
 
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
-from drill.points import Point
 from tests.adapters.test_command_adapter import alive, pids_in
 from tests.effects.serving import doing, serve
 from tests.waiting import wait_until
@@ -72,20 +71,6 @@ async def test_a_worker_that_is_killed_takes_its_program_along_and_another_one_m
     assert await deployment.moves(effect) == [
         *("claim", "fence", "find_absent", "claim", "renew", "settle")
     ]
-
-
-async def test_a_worker_that_dies_when_the_file_is_published_leaves_one_file(deployments, tmp_path):
-    deployment = await deployments()
-    (tmp_path / "go").touch()
-    plan = deployment.plan(Point.AFTER_ANSWER)
-    policy = {"heartbeat": 1}
-    worker = await serve(deployment, KIND, "command", options(tmp_path), policy=policy, plan=plan)
-    effect = await deployment.submit("dies", doing(KIND))
-    await worker.process.wait()
-    await deployment.worker()
-    assert (await deployment.result("dies")).outcome is TaskOutcome.DONE
-    assert published(tmp_path) == [f"{effect}.mp4"]
-    assert len(await runs(tmp_path, 1)) == 1
 
 
 async def test_a_cancelled_task_ends_its_program_and_publishes_nothing(deployments, tmp_path):

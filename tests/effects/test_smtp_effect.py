@@ -7,7 +7,6 @@ from ascertain.contracts.effect import Receipt, State
 from ascertain.contracts.task import TaskOutcome
 from ascertain.testing.fault import DropReply, DropRequest
 from ascertain.testing.proxy import FaultProxy
-from drill.points import Point
 from tests.adapters.mail_server import mail_server
 from tests.effects.serving import doing, serve
 
@@ -58,18 +57,3 @@ async def test_a_connection_that_breaks_before_the_message_is_tried_again_by_its
         assert (await deployment.result("again")).outcome is TaskOutcome.DONE
         assert server.mails_of(effect) == 1
         assert await deployment.moves(effect) == ["claim", "clear", "claim", "settle"]
-
-
-async def test_a_worker_that_dies_with_the_reply_in_hand_leaves_one_mail_and_a_question(
-    deployments,
-):
-    deployment = await deployments()
-    async with mail_server() as server:
-        plan = deployment.plan(Point.AFTER_ANSWER)
-        worker = await serve(deployment, KIND, "smtp", options(server.port), plan=plan)
-        effect = await deployment.submit("dies", MAIL)
-        await worker.process.wait()
-        await deployment.worker()
-        row = await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
-        assert row.error_class == "no_lookup"
-        assert server.mails_of(effect) == 1

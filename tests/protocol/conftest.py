@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import copy
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from tests.protocol.kinds import kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
+    from pathlib import Path
 
     from starter.postgres import EmbeddedPostgres
     from starter.temporal import TemporalServer
@@ -29,7 +30,7 @@ TASK_TIMEOUT_S = 2
 _numbers = count(1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 async def temporal_client(temporal: TemporalServer) -> TemporalClient:
     """A client as services have it: it speaks the contracts and carries the trace."""
     return await TemporalClient.connect(
@@ -49,6 +50,19 @@ async def deployments(
     temporal_client: TemporalClient,
 ) -> AsyncGenerator[Callable[..., Awaitable[Deployment]]]:
     """Makes deployments, each with a ledger, an outside and a task queue of its own."""
+    async with deploying(tmp_path, postgres, template, temporal, temporal_client) as make:
+        yield make
+
+
+@asynccontextmanager
+async def deploying(
+    place: Path,
+    postgres: EmbeddedPostgres,
+    template: str,
+    temporal: TemporalServer,
+    temporal_client: TemporalClient,
+) -> AsyncGenerator[Callable[..., Awaitable[Deployment]]]:
+    """The same for as long as it is entered, with everything in this folder."""
     made: list[Deployment] = []
     running = AsyncExitStack()
 
@@ -59,7 +73,7 @@ async def deployments(
         **settings_of_deployment: Any,
     ) -> Deployment:
         name = f"protocol_{next(_numbers)}"
-        folder = tmp_path / name
+        folder = place / name
         folder.mkdir()
         url = await postgres.create_database(name, template=template)
         outside = await running.enter_async_context(Outside())

@@ -12,9 +12,14 @@ from ascertain.contracts.task import TaskOutcome
 from ascertain.door import admit
 from ascertain.stream import Stream
 from ascertain.testing.knob import Answer, Drop, Knobs, LookupKnobs, Rule, Silence, SubmitKnobs
-from tests.protocol.deployment import step
+from tests.protocol.deployment import ROOT, step
+from tests.protocol.kinds import POLICY
 
 NAMES = ("b0", "b1", "b2", "b3")
+# What a deployment file describes, and code that somebody writes.
+BATCHED = step(kind="toy.batched")
+BUNDLED = {"name": "do", "kind": "letter.post", "input": {"text": "hello"}}
+BY_ADAPTER = pytest.mark.parametrize("batched", [BATCHED, BUNDLED], ids=["http", "own"])
 DOWN = Knobs(lookup=LookupKnobs(reply=Answer(status=503, body={})))
 
 
@@ -28,11 +33,28 @@ def effects(deployment):
     return [deployment.effect(name) for name in NAMES]
 
 
-async def carried(deployment):
+@pytest.fixture
+def bundles(deployment):
+    """The deployment serves an adapter of one's own too."""
+    deployment.settings["kinds"]["letter.post"] = {
+        "adapter": "tests.conform.bundles:create",
+        "options": {
+            "base_url": deployment.outside.url,
+            "token": "secret:TOKEN",
+            "wrong": "Bundles",
+        },
+        "semantics": {"in_flight_max": 1},
+        "policy": POLICY,
+    }
+    deployment._environment["ASCERTAIN_SECRET_TOKEN"] = "t"
+    deployment._environment["PYTHONPATH"] = str(ROOT / "examples" / "adapter")
+    deployment.configure()
+
+
+async def carried(deployment, batched=BATCHED):
     """The four tasks in one chunk, and what became of it."""
     stream = Stream(deployment.client, deployment.id("batch"))
     await stream.open()
-    batched = step(kind="toy.batched")
     tasks = [admit(deployment.task(name, batched)) for name in NAMES]
 
     async def each():
@@ -70,13 +92,15 @@ async def test_what_one_call_did_is_settled_each_by_its_own_item(deployment, eff
     assert await deployment.moves(effects[0]) == ["claim", "settle"]
 
 
+@BY_ADAPTER
+@pytest.mark.usefixtures("bundles")
 async def test_of_a_batch_that_came_out_in_parts_only_the_open_item_is_followed_up(
-    deployment, effects
+    deployment, effects, batched
 ):
     await deployment.worker()
     failed = SubmitKnobs(commit="never", reply=Answer(status=500))
     meet(deployment, effects[2], failed)
-    ended = await carried(deployment)
+    ended = await carried(deployment, batched)
     assert ended.tally == Tally(tasks=4, settled=3, handed_over=1)
     assert (await deployment.result("b2")).outcome is TaskOutcome.DONE
     assert counts(deployment, effects) == ([1, 1, 2, 1], [1] * 4)
@@ -84,8 +108,10 @@ async def test_of_a_batch_that_came_out_in_parts_only_the_open_item_is_followed_
     assert moves == ["claim", "doubt", "find_absent", "claim", "settle"]
 
 
+@BY_ADAPTER
+@pytest.mark.usefixtures("bundles")
 async def test_when_the_answer_to_a_batch_is_lost_each_item_is_looked_up_by_itself(
-    deployment, effects
+    deployment, effects, batched
 ):
     await deployment.worker()
     deployment.outside.rules.knobs = DOWN
@@ -94,7 +120,7 @@ async def test_when_the_answer_to_a_batch_is_lost_each_item_is_looked_up_by_itse
         meet(deployment, effect, SubmitKnobs(reply=lost))
     for effect in effects[2:]:
         meet(deployment, effect, SubmitKnobs(commit="never", reply=lost))
-    ended = await carried(deployment)
+    ended = await carried(deployment, batched)
     assert ended.tally == Tally(tasks=4, handed_over=4)
     states = [(await deployment.row(effect)).state for effect in effects]
     assert states == [State.UNKNOWN] * 4
