@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -173,6 +174,55 @@ def test_run_is_executable_and_a_posix_script():
     assert script.read_text().startswith("#!/bin/sh\n")
     subprocess.run(["sh", "-n", script], check=True, stdin=subprocess.DEVNULL)
     assert not re.search(r"\[\[|\blocal\b|\bfunction\b|<<<|\$\{[^}]*[/^,]", script.read_text())
+
+
+# The machine's Python, but that it installs nothing and says so.
+PYTHON = """#!/bin/sh
+case "$1 $2" in
+    "-m venv") mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && cp "$0" "$3/bin/ascertain" ;;
+    "-m pip") echo "$*" ;;
+esac
+"""
+
+
+def test_the_first_run_says_what_has_begun_of_the_installation_and_later_ones_say_nothing(tmp_path):
+    shutil.copy(ROOT / "run", tmp_path / "run")
+    python = tmp_path / "bin" / "python3.11"
+    python.parent.mkdir()
+    python.write_text(PYTHON)
+    python.chmod(0o755)
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "requirements-build.txt").touch()
+    pins = (
+        "# made by a tool",
+        "one==1 \\",
+        "    --hash=sha256:1",
+        "two==2 \\",
+        "    --hash=sha256:2",
+    )
+    (tmp_path / "requirements-dev.txt").write_text("\n".join(pins) + "\n")
+
+    def said() -> list[str]:
+        done = subprocess.run(
+            [tmp_path / "run", "version"],
+            env={"PATH": f"{python.parent}:{os.defpath}"},
+            check=True,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+        return done.stderr.splitlines()
+
+    first, *steps = said()
+    assert "Preparing .venv from the hashed pins" in first
+    assert f"tail -f {tmp_path}/.venv.log" in first
+    assert steps == [
+        "  1 of 3: what builds packages",
+        "  2 of 3: 2 packages, most of the time",
+        "  3 of 3: ascertain itself",
+    ]
+    assert "--require-hashes" in (tmp_path / ".venv" / "install.log").read_text()
+    assert said() == []
 
 
 def test_ci_runs_what_people_run():
