@@ -42,18 +42,28 @@ class Reader:
         await self._stack.communicate()
 
     async def start(self, command: str) -> None:
-        """Start a stack, and read where everything is."""
-        self._stack = await self._process(command, {})
-        said = ""
+        """Start a stack, and read where everything is; again if somebody took a port of it meanwhile."""
         async with asyncio.timeout(200):
-            while "Ctrl-C stops it" not in said:
-                line = await self._stack.stdout.readline()
-                assert line, said
-                said += line.decode()
+            said = await self._started(command)
+            while "because another program does" in said:
+                said = await self._started(command)
+        assert "Ctrl-C stops it" in said, said
         found = dict(re.findall(r"^  (Web UI|Temporal|Outside)\s+([^\s,]+)", said, re.MULTILINE))
         self.ui_url = found["Web UI"]
         self.temporal_address = found["Temporal"]
         self.outside_url = found["Outside"].removesuffix("/facts")
+
+    async def _started(self, command: str) -> str:
+        """What a stack says until it is ready, or has ended."""
+        self._stack = await self._process(command, {})
+        said = ""
+        while "Ctrl-C stops it" not in said:
+            line = await self._stack.stdout.readline()
+            if not line:
+                await self._stack.wait()
+                break
+            said += line.decode()
+        return said
 
     async def type(self, command: str, *, code: int = 0) -> str:
         """Run a command and give what it printed."""
