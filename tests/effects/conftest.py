@@ -64,10 +64,10 @@ async def street(
             each.serve(deployment)
         # The same outsides, of which the deployment says something else.
         outsides["webhook"].serve(deployment, "order.repeat", idempotent_for=3600, key_margin=5)
-        outsides["webhook"].serve(deployment, "order.short", idempotent_for=3, key_margin=1)
+        outsides["webhook"].serve(deployment, "order.short", idempotent_for=12, key_margin=1)
         outsides["stripe"].serve(deployment, "short.charge", idempotent_for=3, key_margin=1)
-        outsides["stripe"].serve(deployment, "late.charge", lag=4)
-        outsides["object"].serve(deployment, "late.publish", lag=4)
+        outsides["stripe"].serve(deployment, "late.charge", lag=60)
+        outsides["object"].serve(deployment, "late.publish", lag=60)
         outsides["object"].serve(deployment, "shared.publish", options={"key": "{input.text}"})
         named = {**outsides["command"].table["options"]["publish"], "key": "{input.words}.txt"}
         outsides["command"].serve(deployment, "shared.transcode", options={"publish": named})

@@ -30,7 +30,8 @@ C = TypeVar("C")
 T = TypeVar("T")
 
 READS = (b"GET ", b"HEAD ")
-PATIENT = {"budget": 30, "retry_base": 0.2, "retry_cap": 1, "heartbeat": 1, "ask_cap": 1}
+# A permit that does not run out on a busy machine; doubt ends it at once.
+PATIENT = {"lease": 10, "budget": 30, "retry_base": 0.2, "retry_cap": 1, "ask_cap": 1}
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Placed:
         kind: str = "",
         *,
         options: dict[str, Any] | None = None,
+        policy: dict[str, Any] | None = None,
         **semantics: Any,
     ) -> None:
         """Add the kind to the deployment file, under its own name or, changed, under another one."""
@@ -67,7 +69,7 @@ class Placed:
             "options": {**self.table["options"], **(options or {})},
             # TOML knows no null: a key that lives for no time is none.
             "semantics": {name: 0 if to is None else to for name, to in declared.items()},
-            "policy": {**POLICY, **PATIENT},
+            "policy": {**POLICY, **PATIENT, **(policy or {})},
         }
         deployment.settings["kinds"][kind or self.kind] = served
         for name, value in self.secrets.items():
