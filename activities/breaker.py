@@ -118,7 +118,12 @@ async def failed(breakers: Breakers, ledger: Ledger, effect: Effect) -> None:
 
 
 async def met(breakers: Breakers, ledger: Ledger, partition: str, gate: Paused) -> None:
-    """After a claim that a closed gate stopped: begin to count anew, and see what others' probes came to."""
+    """After a claim that a closed gate stopped: begin to count anew, and see what others' probes came to.
+
+    One that opens little by little is counted behind like one that is open.
+    """
+    if gate.turn is not None:
+        return
     breakers.forget(partition)
     if not gate.half_open:
         return

@@ -84,13 +84,15 @@ class Carry:
         conflicting = await self._hand_over(leaving, begun_at)
         over = tuple(task.task_id for task in leaving if task.task_id not in conflicting)
         parted = Tally(handed_over=len(over), conflicting=len(conflicting))
-        held = (told.partition for _, told in answers if isinstance(told, claim.Paused))
+        held = [told for _, told in answers if isinstance(told, claim.Paused)]
+        turns = [told.turn.wait for told in held if told.turn is not None]
         await self._meet(answers)
         return Carried(
             tally=known.plus(done).plus(parted),
             handed_over=over,
             conflicting=conflicting,
-            held=next(held, None),
+            held=held[0].partition if held else None,
+            held_for=min(turns, default=None),
         )
 
     async def _meet(self, answers: Iterable[tuple[Item, ChunkAnswer]]) -> None:

@@ -197,10 +197,12 @@ def _without_grant(answer: ClaimAnswer, kind: Kind) -> Directive:
         case claim.Conflict():
             return conflicting(answer)
         case claim.Paused():
+            turn = answer.turn
             return directive.Held(
                 partition=answer.partition,
-                delay=kind.policy.held_recheck,
-                reason=f"paused by {answer.by}: {answer.reason}",
+                delay=kind.policy.held_recheck if turn is None else turn.wait + AFTER,
+                turn_at=None if turn is None else turn.at,
+                reason=answer.words,
             )
         case claim.Granted():
             msg = "a granted claim is for its attempt"

@@ -135,6 +135,7 @@ class IncidentSteps:
             by=order.operator,
             reason=order.reason,
             request_id=order.request_id,
+            ramp=None if paused else order.ramp,
         )
         return await self.serving.ledger.set_gate(change)
 

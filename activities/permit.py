@@ -88,8 +88,7 @@ class HeldPermit:
             raise PermitLost(msg) from error
         if isinstance(answer, Paused):
             self.spend()
-            why = f"paused by {answer.by}: {answer.reason}"
-            raise PermitLost(f"{self._lease.effect_id}: {why}; nothing was sent")
+            raise PermitLost(f"{self._lease.effect_id}: {answer.words}; nothing was sent")
         if self._used or not isinstance(answer, Moved):
             msg = f"{self._lease.effect_id}: the claim was fenced; nothing was sent"
             raise PermitLost(msg)

@@ -143,12 +143,13 @@ STUCK_TASK_AGE: Final = Metric(
     "How long the oldest of them has stood so: now minus its last move.",
     _SECONDS,
 )
-GATE_PAUSED: Final = Metric(
-    "ascertain_gate_paused",
+GATE_STATE: Final = Metric(
+    "ascertain_gate_state",
     Sort.GAUGE,
     Source.LEDGER,
-    ("partition",),
-    "1 while the partition's gate is paused, 0 once it is open again; * is the gate of all.",
+    ("partition", "state"),
+    "1 for how the partition's gate stands, 0 for how it does not: open, opening (little by little), "
+    "half-open (what a rule closed is probed), paused; * is the gate of all.",
 )
 DUPLICATE_EFFECT_RATE: Final = Metric(
     "ascertain_duplicate_effect_rate",
@@ -198,7 +199,7 @@ METRICS: Final = (
     LONGEST_LEGAL,
     EFFECTS,
     STUCK_TASK_AGE,
-    GATE_PAUSED,
+    GATE_STATE,
     DUPLICATE_EFFECT_RATE,
     DUPLICATE_EFFECT_RATE_UPPER,
     CENSUS_DISCREPANCIES,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ascertain import metric
 from ascertain.contracts.census import Discord
 from ascertain.contracts.effect import TERMINAL, State
+from ascertain.contracts.gate import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from ascertain.contracts.gate import Gate
     from ascertain.metric import Metric
@@ -24,6 +26,7 @@ OPEN: Final = frozenset(State) - TERMINAL
 class Reading:
     """What stood in the ledger at one moment. Its cost follows what is open, not what was ever stored."""
 
+    at: datetime
     tallies: Sequence[Tally] = ()
     gates: Sequence[Gate] = ()
     censuses: Sequence[KeptCensus] = ()
@@ -38,14 +41,14 @@ class Sample:
     value: float
 
 
-async def read(ledger: Ledger, upkeep: Upkeep) -> Reading:
-    """Read the ledger once: three statements.
+async def read(ledger: Ledger, upkeep: Upkeep, at: datetime) -> Reading:
+    """Read the ledger once, which is now: three statements.
 
     Raises:
         LedgerDown: It did not answer.
     """
     tallies, gates = await upkeep.tallies(OPEN), await ledger.gates()
-    return Reading(tallies, gates, await upkeep.censuses())
+    return Reading(at, tallies, gates, await upkeep.censuses())
 
 
 def samples(reading: Reading | None) -> list[Sample]:
@@ -55,7 +58,7 @@ def samples(reading: Reading | None) -> list[Sample]:
     return [
         Sample(metric.LEDGER_UP, {}, 1),
         *_of_effects(reading.tallies),
-        *_of_gates(reading.gates),
+        *_of_gates(reading.gates, reading.at),
         *(sample for kept in reading.censuses for sample in _of_census(kept)),
     ]
 
@@ -73,12 +76,15 @@ def _of_effects(tallies: Iterable[Tally]) -> Iterable[Sample]:
         yield Sample(metric.STUCK_TASK_AGE, dict(pairs), oldest.total_seconds())
 
 
-def _of_gates(gates: Iterable[Gate]) -> Iterable[Sample]:
-    paused: dict[str, bool] = defaultdict(bool)
+def _of_gates(gates: Iterable[Gate], now: datetime) -> Iterable[Sample]:
+    """Partitions that share a label are counted."""
+    standing: dict[str, Counter[Position]] = defaultdict(Counter)
     for gate in gates:
-        paused[metric.named_partition(gate.partition)] |= gate.paused
-    for partition, is_paused in paused.items():
-        yield Sample(metric.GATE_PAUSED, {"partition": partition}, is_paused)
+        standing[metric.named_partition(gate.partition)][gate.position(now)] += 1
+    for partition, counts in standing.items():
+        for position in Position:
+            labels = {"partition": partition, "state": position.value}
+            yield Sample(metric.GATE_STATE, labels, counts[position])
 
 
 def _of_census(kept: KeptCensus) -> Iterable[Sample]:

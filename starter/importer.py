@@ -100,9 +100,9 @@ class Importer:
                     f"task {task.task_id!r}: the ledger holds other content ({stored[:12]}, now "
                     f"{offered[:12]}); the first stands"
                 )
-            case claim.Paused(partition=partition):
+            case claim.Paused(partition=partition, words=words):
                 raise Conflict(
-                    f"task {task.task_id!r}: partition {partition} is paused; resume it, then import again"
+                    f"task {task.task_id!r}: partition {partition} is {words}; resume it, then import again"
                 )
             case _:
                 return  # an earlier import, or a worker, knows more already

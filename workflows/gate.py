@@ -59,4 +59,5 @@ def _change(request: object) -> GateChange:
         by=wanted.operator,
         reason=wanted.reason,
         request_id=wanted.request_id or workflow.info().run_id,
+        ramp=wanted.ramp,
     )

@@ -126,6 +126,7 @@ class IncidentWorkflow:
             reason=f"incident: {approval.reason}",
             request_id=f"{self._name}-{approval.step}",
             wake_rate=self._request.wake_rate,
+            ramp=self._request.ramp,
         )
 
     async def _take_snapshot(self) -> str:

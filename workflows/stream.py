@@ -127,7 +127,7 @@ class StreamWorkflow:
             if carried.held is None:
                 return carried
             self._held[number] = carried.held
-            await workflow.sleep(HELD_PAUSE)
+            await workflow.sleep(max(carried.held_for or HELD_PAUSE, HELD_PAUSE))
             await workflow.wait_condition(lambda: not self._progress.paused)
 
     def _note(self, number: int, carried: Carried) -> None:

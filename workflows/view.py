@@ -100,6 +100,7 @@ class View:
             since=self._since,
             error_class=error_class,
             standing=following.standing,
+            turn_at=following.turn_at if isinstance(following, directive.Held) else None,
         )
         if _version(before) != _version(self.open):
             self.pending = []

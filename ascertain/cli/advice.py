@@ -149,6 +149,8 @@ def _in_the_way(opened: OpenEffect, known: Known, program: str) -> Iterable[Advi
     """What keeps it waiting although nothing of it is in doubt."""
     if opened.doing == HELD:
         why = "Open the gate again, once the reason for the pause is gone."
+        if opened.turn_at is not None:
+            why = "Nothing needs to be done: it goes on at its turn. Or open the gate for all at once."
         yield Advice(f"{program} resume {shlex.quote(known.partition)}", why)
     if opened.error_class != UNSERVED:
         return

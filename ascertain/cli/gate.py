@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
@@ -17,13 +18,12 @@ from ascertain.cli.listing import Filter, checked_partition, held as held_tasks
 from ascertain.cli.progress import Progress
 from ascertain.contracts.effect import UNRESOLVED, State
 from ascertain.contracts.fault import faults
-from ascertain.contracts.gate import GateChange
+from ascertain.contracts.gate import GateChange, Position
 from ascertain.errors import NotFound, Unavailable
 from ascertain.ports import EffectFilter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import timedelta
 
     from ascertain.cli.place import Place
     from ascertain.contracts.effect import EffectRow
@@ -43,6 +43,7 @@ class Change:
     operator: str
     reason: str
     request_id: str | None
+    ramp: timedelta | None = None
 
     def request(self, *, paused: bool) -> GateChange:
         """What is asked of the ledger.
@@ -61,6 +62,7 @@ class Change:
                 by=self.operator,
                 reason=self.reason,
                 request_id=self.request_id or f"cli-{uuid4().hex}",
+                ramp=self.ramp,
             )
         except ValidationError as error:
             raise typer.BadParameter(faults(error)) from None
@@ -81,7 +83,7 @@ async def pause(change: Change, config: Path | None, *, wait: bool, as_json: boo
     if as_json:
         output.document(
             {
-                "gate": shape.gate_document(gate),
+                "gate": shape.gate_document(gate, datetime.now(UTC)),
                 "request_id": request.request_id,
                 "in_flight": [_flying_document(row) for row in flying],
                 "drained": not flying,
@@ -92,7 +94,7 @@ async def pause(change: Change, config: Path | None, *, wait: bool, as_json: boo
     output.line(_flight_words(flying))
 
 
-async def resume(change: Change, config: Path | None, *, ramp: float, as_json: bool) -> None:
+async def resume(change: Change, config: Path | None, *, wake_rate: float, as_json: bool) -> None:
     """Open a gate and wake the tasks that it held.
 
     Raises:
@@ -107,17 +109,18 @@ async def resume(change: Change, config: Path | None, *, ramp: float, as_json: b
     woken: int | None = 0
     why = ""
     if not blocked:
-        woken, why = await _wake(where, change.partition, ramp)
+        woken, why = await _wake(where, change.partition, wake_rate)
+    now = datetime.now(UTC)
     if as_json:
-        told = shape.gate_document(gate)
-        closed: list[object] = [shape.gate_document(other) for other in others]
+        told = shape.gate_document(gate, now)
+        closed: list[object] = [shape.gate_document(other, now) for other in others]
         output.document(
             {"gate": told, "request_id": request.request_id, "woken": woken, "still_closed": closed}
         )
     else:
         _say_gate(gate)
         for other in others:
-            output.line(f"But {_keeps(other)}: {shape.gate_words(other)}")
+            output.line(f"But {_keeps(other)}: {shape.gate_words(other, now)}")
         if woken is not None and not blocked:
             output.line(f"{woken} held tasks were woken.")
     if why:
@@ -132,8 +135,11 @@ async def partitions(config: Path | None, *, as_json: bool) -> None:
         stuck = _stuck(await ledger.upkeep.tallies())
         outages = await ledger.outages()
     held, why = await _held(where, known)
+    now = datetime.now(UTC)
     if as_json:
-        found = [_partition_document(each, held) | _stuck_document(each, stuck) for each in known]
+        found = [
+            _partition_document(each, held, now) | _stuck_document(each, stuck) for each in known
+        ]
         output.document({"partitions": found, "outages": shape.outage_documents(outages)})
     elif not known:
         output.line("No partition was ever paused, and nothing is open.")
@@ -154,7 +160,10 @@ async def partitions(config: Path | None, *, as_json: bool) -> None:
         )
         output.table(
             head,
-            [(*_partition_cells(each, held, states), _stuck_cell(each, stuck)) for each in known],
+            [
+                (*_partition_cells(each, held, states, now), _stuck_cell(each, stuck))
+                for each in known
+            ],
         )
     if not as_json:
         output.lines(map(shape.outage_words, outages))
@@ -191,7 +200,7 @@ async def _held(
 
 
 def _say_gate(gate: Gate) -> None:
-    output.line(shape.gate_words(gate))
+    output.line(shape.gate_words(gate, datetime.now(UTC)))
     if gate.already_applied:
         output.line("This request had been applied before, so nothing was changed now.")
 
@@ -240,7 +249,7 @@ def _keeps(gate: Gate) -> str:
     return "nothing goes on yet" if gate.partition == EVERY else "one is paused by itself"
 
 
-async def _wake(where: Place, partition: str, ramp: float) -> tuple[int | None, str]:
+async def _wake(where: Place, partition: str, rate: float) -> tuple[int | None, str]:
     """Signal held tasks, spread out; how many, and why not all."""
     progress = Progress()
     woken = 0
@@ -255,7 +264,7 @@ async def _wake(where: Place, partition: str, ramp: float) -> tuple[int | None, 
                 continue
             woken += 1
             progress.show(f"{woken} held tasks woken")
-            await asyncio.sleep(1 / ramp)
+            await asyncio.sleep(1 / rate)
     except Unavailable as error:
         return woken or None, str(error)
     finally:
@@ -273,15 +282,16 @@ def _flying_document(row: EffectRow) -> dict[str, object]:
 
 
 def _partition_document(
-    each: PartitionStanding, held: Mapping[str, int | None]
+    each: PartitionStanding, held: Mapping[str, int | None], now: datetime
 ) -> dict[str, object]:
     unresolved: dict[str, object] = {
         state.value: count for state, count in each.states.items() if state in UNRESOLVED
     }
     return {
         "partition": each.partition,
+        "position": each.gate.position(now) if each.gate is not None else Position.OPEN,
         "paused": each.gate is not None and each.gate.paused,
-        "gate": shape.gate_document(each.gate) if each.gate is not None else None,
+        "gate": shape.gate_document(each.gate, now) if each.gate is not None else None,
         "in_flight": each.in_flight,
         "may_send_until": each.sending_until.isoformat() if each.sending_until else None,
         "drained": each.drained,
@@ -292,11 +302,14 @@ def _partition_document(
 
 
 def _partition_cells(
-    each: PartitionStanding, held: Mapping[str, int | None], states: Sequence[State]
+    each: PartitionStanding,
+    held: Mapping[str, int | None],
+    states: Sequence[State],
+    now: datetime,
 ) -> tuple[str, ...]:
     count = held[each.partition]
     return (
-        *_gate_cells(each.partition, each.gate),
+        *_gate_cells(each.partition, each.gate, now),
         str(each.in_flight),
         "?" if count is None else str(count),
         "yes" if each.drained else "no",
@@ -304,11 +317,9 @@ def _partition_cells(
     )
 
 
-def _gate_cells(name: str, gate: Gate | None) -> tuple[str, str, str, str, str]:
+def _gate_cells(name: str, gate: Gate | None, now: datetime) -> tuple[str, str, str, str, str]:
     shown = "(every)" if name == EVERY else name
     if gate is None:
-        return shown, "open", "", "", ""
-    position = "open"
-    if gate.paused:
-        position = "half-open" if gate.probing else "paused"
+        return shown, Position.OPEN, "", "", ""
+    position = shape.position_words(gate, now)
     return shown, position, wording.moment(gate.since), gate.by, gate.reason

@@ -51,19 +51,23 @@ def resume(  # noqa: PLR0913 - each is one option of the command
     reason: Annotated[str, typer.Option(help="Why.")] = "resumed",
     operator: option.Operator = None,
     request_id: option.RequestId = None,
-    ramp: Annotated[
+    ramp: option.Ramp = None,
+    wake_rate: Annotated[
         float, typer.Option(min=0.1, max=10_000, help="Held tasks woken a second.")
     ] = 20.0,
     config: option.Config = None,
     as_json: option.Json = False,
 ) -> None:
-    """Let a partition dispatch again, and wake its held tasks a few at a time."""
+    """Let a partition dispatch again, and wake its held tasks a few at a time.
+
+    With --ramp the gate itself opens little by little: each effect has its turn, which its id decides.
+    """
     from ascertain.cli import gate
 
     change = gate.Change(
-        _which(partition, every=every), option.operator_name(operator), reason, request_id
+        _which(partition, every=every), option.operator_name(operator), reason, request_id, ramp
     )
-    asyncio.run(gate.resume(change, config, ramp=ramp, as_json=as_json))
+    asyncio.run(gate.resume(change, config, wake_rate=wake_rate, as_json=as_json))
 
 
 def partitions(*, config: option.Config = None, as_json: option.Json = False) -> None:

@@ -14,6 +14,7 @@ from ascertain.contracts.incident import PREFIX, Approval, IncidentRequest, Step
 from ascertain.errors import CommandRefused
 
 if TYPE_CHECKING:
+    from datetime import timedelta
     from pathlib import Path
 
     from ascertain.contracts.incident import IncidentStatus
@@ -24,6 +25,7 @@ async def open_(
     operator: str,
     reason: str,
     pace: dict[str, float | None],
+    ramp: timedelta | None,
     config: Path | None,
     *,
     as_json: bool,
@@ -35,7 +37,13 @@ async def open_(
     """
     try:
         request = IncidentRequest.model_validate(
-            {"operator": operator, "reason": reason, "partition": partition, "pace": pace}
+            {
+                "operator": operator,
+                "reason": reason,
+                "partition": partition,
+                "pace": pace,
+                "ramp": ramp,
+            }
         )
     except ValidationError as error:
         fault = error.errors(include_input=False, include_url=False)[0]

@@ -39,6 +39,7 @@ def open_(  # noqa: PLR0913 - each is one option of the command
     rate: option.Rate = 5.0,
     ask_rate: option.AskRate = None,
     stop_share: option.StopShare = 0.2,
+    ramp: option.Ramp = None,
     operator: option.Operator = None,
     config: option.Config = None,
     as_json: option.Json = False,
@@ -57,7 +58,7 @@ def open_(  # noqa: PLR0913 - each is one option of the command
         "stop_share": stop_share,
     }
     who = option.operator_name(operator)
-    asyncio.run(incident.open_(partition, who, reason, pace, config, as_json=as_json))
+    asyncio.run(incident.open_(partition, who, reason, pace, ramp, config, as_json=as_json))
 
 
 def status(

@@ -15,6 +15,7 @@ from ascertain.cli import output, place, shape, wording
 from ascertain.cli.gate_command import EVERY
 from ascertain.contracts import names
 from ascertain.contracts.effect import State
+from ascertain.contracts.gate import Position
 from ascertain.contracts.task import TaskOutcome
 from ascertain.contracts.value import KindName, Partition, TaskId
 from ascertain.errors import AscertainError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from temporalio.client import WorkflowExecution
 
     from ascertain.client import Client
+    from ascertain.contracts.gate import Gate
     from ascertain.contracts.outage import Outage
 
 KIND: Final = SearchAttributeKey.for_keyword(names.TASK_KIND)
@@ -152,16 +154,20 @@ async def list_tasks(asked: Filter, config: Path | None, *, as_json: bool) -> No
         TemporalDown: The server cannot be asked.
     """
     found = await search(asked, config)
-    outages = [each for each in await _outages(config) if asked.partition in {None, each.partition}]
+    now = datetime.now(UTC)
+    outages, opening = await _notices(asked.partition, config, now)
     if as_json:
-        documents = [item.document() for item in found]
-        output.document({"tasks": documents, "outages": shape.outage_documents(outages)})
+        notices = {
+            "outages": shape.outage_documents(outages),
+            "opening": [shape.gate_document(gate, now) for gate in opening],
+        }
+        output.document({"tasks": [item.document() for item in found], **notices})
         return
     output.lines(map(shape.outage_words, outages))
+    output.lines(shape.gate_words(gate, now) for gate in opening)
     if not found:
         output.line("No task fits.")
         return
-    now = datetime.now(UTC)
     output.table(
         ("task", "kind", "partition", "state", "for", "error class", "workflow"),
         [
@@ -181,16 +187,26 @@ async def list_tasks(asked: Filter, config: Path | None, *, as_json: bool) -> No
         output.note(f"There may be more than these {asked.limit}: raise --limit.")
 
 
-async def _outages(config: Path | None) -> Sequence[Outage]:
-    """The outsides that cannot be asked; none where no ledger can tell: the list is the server's."""
+async def _notices(
+    partition: str | None, config: Path | None, now: datetime
+) -> tuple[Sequence[Outage], Sequence[Gate]]:
+    """The outsides that cannot be asked, and the gates that open little by little.
+
+    None where no ledger can tell: the list is the server's.
+    """
     where = place.find(config)
     if not where.has_ledger:
-        return ()
+        return (), ()
     try:
         async with where.ledger() as ledger:
-            return await ledger.outages()
+            outages, gates = await ledger.outages(), await ledger.gates()
     except AscertainError:
-        return ()
+        return (), ()
+    opening = [gate for gate in gates if gate.position(now) is Position.OPENING]
+    return (
+        [each for each in outages if partition in {None, each.partition}],
+        [gate for gate in opening if partition is None or gate.partition in {partition, "*"}],
+    )
 
 
 def checked(form: TypeAdapter[str], value: str, name: str) -> str:

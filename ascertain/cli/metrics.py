@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import AsyncExitStack, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +34,7 @@ async def show(config: Path | None, *, as_json: bool) -> None:
         LedgerDown: It does not answer.
     """
     async with place.find(config).ledger() as ledger:
-        found = reading.samples(await reading.read(ledger, ledger.upkeep))
+        found = reading.samples(await reading.read(ledger, ledger.upkeep, datetime.now(UTC)))
     if as_json:
         output.document({"metrics": [_document(sample) for sample in found]})
     else:
@@ -89,7 +89,7 @@ class _Watch:
         with suppress(LedgerDown):
             async with where.ledger() as ledger:
                 while True:
-                    self._reading = await reading.read(ledger, ledger.upkeep)
+                    self._reading = await reading.read(ledger, ledger.upkeep, datetime.now(UTC))
                     if await _told_to(stop, every):
                         return
         self._reading = None

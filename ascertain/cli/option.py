@@ -84,6 +84,14 @@ Within = Annotated[
     timedelta | None,
     typer.Option(parser=length, metavar="TIME", help="Wait at most so long: 30, 90s, 5m, 2h."),
 ]
+Ramp = Annotated[
+    timedelta | None,
+    typer.Option(
+        parser=length,
+        metavar="TIME",
+        help="Open little by little over so long (10m, 2h); at once if left out.",
+    ),
+]
 Operator = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Who says so; the user of this machine if left out."),

@@ -9,9 +9,11 @@ from ascertain import keys
 from ascertain.cli import output, wording
 from ascertain.cli.gate_command import EVERY
 from ascertain.contracts.effect import State
+from ascertain.contracts.gate import Position
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from ascertain.cli.advice import Advice
     from ascertain.cli.known import Known, KnownEffect, Run
@@ -90,19 +92,29 @@ def _undo_document(known: Known, effect: KnownEffect) -> dict[str, object]:
     return {"undo": {"effect_id": undo.row.effect_id, "state": undo.row.state.value}}
 
 
-def gate_document(gate: Gate) -> dict[str, object]:
-    """A gate as it stands."""
-    return gate.model_dump(mode="json")
+def gate_document(gate: Gate, now: datetime) -> dict[str, object]:
+    """A gate as it stands, and how much of it is open."""
+    stands: dict[str, object] = {"position": gate.position(now), "share": gate.share(now)}
+    return gate.model_dump(mode="json") | stands
 
 
-def gate_words(gate: Gate) -> str:
+def position_words(gate: Gate, now: datetime) -> str:
+    """How a gate stands, in a few words."""
+    position = gate.position(now)
+    if position is not Position.OPENING or gate.ramp_until is None:
+        return position
+    return f"{position} until {wording.moment(gate.ramp_until)}, {gate.share(now):.0%} now"
+
+
+def gate_words(gate: Gate, now: datetime) -> str:
     """A gate in one sentence."""
     which = f"Partition {gate.partition}"
     if gate.partition == EVERY:
         which = "Every partition" if gate.paused else "The gate of all partitions"
-    position = "paused" if gate.paused else "open"
+    comma = "," if gate.position(now) is Position.OPENING else ""
     said = wording.sentence(
-        f"{which} is {position} since {wording.moment(gate.since)}, by {gate.by}", gate.reason
+        f"{which} is {position_words(gate, now)}{comma} since {wording.moment(gate.since)}, by {gate.by}",
+        gate.reason,
     )
     if gate.rule is None or gate.probe_from is None:
         return said

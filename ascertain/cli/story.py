@@ -144,7 +144,7 @@ def _at(status: TaskStatus) -> str:
         return "has just begun"
     step = f"step {opened.step}"
     if opened.doing == advice.HELD:
-        return f"waits before {step}, because its partition {status.partition} is paused"
+        return f"waits before {step}{_gated(status.partition, opened.turn_at)}"
     if opened.error_class == UNSERVED:
         return f"waits at {step}, because no worker knows kind {opened.kind} or takes its work"
     state = opened.standing.state if opened.standing is not None else None
@@ -161,6 +161,12 @@ def _at(status: TaskStatus) -> str:
             return f"will try {step} again, because it provably did not happen"
         case _:
             return f"is at {step}" if opened.doing == BUSY else f"waits at {step}"
+
+
+def _gated(partition: str, turn_at: datetime | None) -> str:
+    if turn_at is None:
+        return f", because its partition {partition} is paused"
+    return f" for its turn at {wording.moment(turn_at)}: its partition {partition} is opening"
 
 
 def _task(known: Known) -> Iterable[str]:

@@ -14,6 +14,7 @@ from ascertain.cli.gate_command import EVERY
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.effect import UNRESOLVED, State
+from ascertain.contracts.gate import Position
 from ascertain.errors import AscertainError
 from ascertain.ports import EffectFilter
 
@@ -36,27 +37,29 @@ class Line:
     """One partition.
 
     Attributes:
+        position: How its own gate stands.
         counts: Unresolved effects by state.
         oldest: How long the one that has been longest in its state has been so.
         held: Tasks that wait for a gate; None: nobody could be asked.
     """
 
     partition: str
-    gate: Gate | None
+    position: Position
     counts: Counter[State]
     oldest: timedelta | None
     held: int | None
 
     @property
     def paused(self) -> bool:
-        """Whether its own gate is closed."""
-        return self.gate is not None and self.gate.paused
+        """Whether its own gate is closed, but for those that probe."""
+        return self.position in {Position.PAUSED, Position.HALF_OPEN}
 
     def document(self) -> dict[str, object]:
         """As one JSON object."""
         unresolved: dict[str, object] = {state.value: self.counts[state] for state in _STATES}
         return {
             "partition": self.partition,
+            "position": self.position.value,
             "paused": self.paused,
             "held": self.held,
             "unresolved": unresolved,
@@ -163,9 +166,11 @@ async def look(ledger: Ledger, client: Client | str, partition: str | None) -> B
     if partition is not None:
         wanted &= {partition, EVERY}
     held, tasks, gap = await _count(client, partition, wanted)
+    now = datetime.now(UTC)
+    lines = [_line(name, gates.get(name), rows, held.get(name), now) for name in sorted(wanted)]
     return Board(
-        at=datetime.now(UTC),
-        lines=tuple(_line(name, gates.get(name), rows, held.get(name)) for name in sorted(wanted)),
+        at=now,
+        lines=tuple(lines),
         effects=tuple(sorted(rows, key=lambda row: row.state_since)),
         tasks=tasks,
         gap=gap,
@@ -173,10 +178,13 @@ async def look(ledger: Ledger, client: Client | str, partition: str | None) -> B
     )
 
 
-def _line(name: str, gate: Gate | None, rows: Sequence[EffectRow], held: int | None) -> Line:
+def _line(
+    name: str, gate: Gate | None, rows: Sequence[EffectRow], held: int | None, now: datetime
+) -> Line:
+    position = Position.OPEN if gate is None else gate.position(now)
     own = [row for row in rows if row.partition == name]
     oldest = max((row.now - row.state_since for row in own), default=None)
-    return Line(name, gate, Counter(row.state for row in own), oldest, held)
+    return Line(name, position, Counter(row.state for row in own), oldest, held)
 
 
 async def _client(where: Place) -> Client | str:
@@ -260,7 +268,7 @@ def _rows(board: Board) -> list[tuple[str, ...]]:
     return [
         (
             "(every)" if line.partition == EVERY else line.partition,
-            "paused" if line.paused else "open",
+            line.position,
             "?" if line.held is None else str(line.held),
             wording.age(line.oldest) if line.oldest is not None else "",
             *(str(line.counts[state]) for state in _STATES),

@@ -93,11 +93,28 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """When an effect's turn comes in a gate that opens little by little.
+
+    Attributes:
+        wait: How long that is from now, by the ledger's clock.
+        until: When the gate is open for all.
+        share: How much of it is open now, from 0 to 1.
+    """
+
+    at: datetime
+    wait: timedelta
+    until: datetime
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Paused:
-    """The partition's gate is closed; nothing was stored.
+    """The partition's gate is closed to the effect; nothing was stored.
 
     Attributes:
         half_open: A rule closed it, and others were let through to probe.
+        turn: The gate opens little by little; None: nobody knows when it opens.
     """
 
     partition: str
@@ -105,6 +122,15 @@ class Paused:
     by: str
     reason: str
     half_open: bool = False
+    turn: Turn | None = None
+
+    @property
+    def words(self) -> str:
+        """Why the effect waits, for people."""
+        if self.turn is None:
+            return f"paused by {self.by}: {self.reason}"
+        until, at = (f"{t:%Y-%m-%d %H:%M:%S} UTC" for t in (self.turn.until, self.turn.at))
+        return f"opening until {until}, {self.turn.share:.0%} now; this one from {at} on"
 
 
 @dataclass(frozen=True, slots=True)

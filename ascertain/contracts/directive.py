@@ -104,11 +104,16 @@ class ReconcileIn(_Directive):
 
 
 class Held(_Directive):
-    """The partition's gate is closed. Look again after ``delay`` or when told to resume."""
+    """The partition's gate is closed. Look again after ``delay`` or when told to resume.
+
+    Attributes:
+        turn_at: When its turn comes, if the gate opens little by little.
+    """
 
     type: Literal["held"] = "held"
     partition: str
     delay: timedelta
+    turn_at: datetime | None = None
 
 
 class Quarantined(_Directive):

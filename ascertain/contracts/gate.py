@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Annotated, Literal
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Annotated, Literal, Self
 
-from pydantic import AwareDatetime, Field, StringConstraints
+from pydantic import AwareDatetime, Field, StringConstraints, model_validator
 
 from ascertain.contracts.effect import State
 from ascertain.contracts.value import Partition, StrictValue, Value
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
+Ramp = Annotated[timedelta, Field(gt=timedelta(0), le=timedelta(days=7))]
+
+
+def _opens(paused: bool, ramp: timedelta | None) -> None:  # noqa: FBT001  # the two fields
+    if paused and ramp is not None:
+        raise ValueError("a gate is closed at once: a ramp is for opening it")
+
+
+class Position(StrEnum):
+    """How a gate stands for those who want to dispatch.
+
+    ``opening`` lets through whose turn has come, ``half-open`` the few that probe.
+    """
+
+    OPEN = "open"
+    OPENING = "opening"
+    HALF_OPEN = "half-open"
+    PAUSED = "paused"
 
 
 class GateRequest(StrictValue):
@@ -22,6 +41,7 @@ class GateRequest(StrictValue):
         operator: Who says so.
         reason: Why; shown to everybody who meets the closed gate.
         request_id: Repeats with the same id change nothing; without it each start is a request of its own.
+        ramp: Open little by little, over so long.
     """
 
     partition: Partition | Literal["*"]
@@ -29,6 +49,12 @@ class GateRequest(StrictValue):
     operator: Words
     reason: Words
     request_id: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = None
+    ramp: Ramp | None = None
+
+    @model_validator(mode="after")
+    def _ramp_opens(self) -> Self:
+        _opens(self.paused, self.ramp)
+        return self
 
 
 class GateChange(Value):
@@ -39,6 +65,7 @@ class GateChange(Value):
         paused: The position wanted.
         by: The operator or the rule.
         request_id: A repeat with the same id is already applied, however late it comes.
+        ramp: Over how long a gate that is closed, or opening yet, opens little by little; None: at once.
     """
 
     partition: str
@@ -46,6 +73,12 @@ class GateChange(Value):
     by: str
     reason: str
     request_id: str
+    ramp: Ramp | None = None
+
+    @model_validator(mode="after")
+    def _ramp_opens(self) -> Self:
+        _opens(self.paused, self.ramp)
+        return self
 
 
 class Gate(Value):
@@ -57,6 +90,7 @@ class Gate(Value):
         probe_after: How long it stays closed if one of them comes to nothing.
         probes: How many it lets through.
         probing: The effects that it has let through and whose answers are awaited.
+        ramp_until: Until then a gate that was opened at ``since`` lets through only whose turn has come.
     """
 
     partition: str
@@ -69,7 +103,21 @@ class Gate(Value):
     probe_after: timedelta | None = None
     probe_from: AwareDatetime | None = None
     probing: tuple[str, ...] = ()
+    ramp_until: AwareDatetime | None = None
     already_applied: bool = False
+
+    def position(self, now: datetime) -> Position:
+        """How it stands."""
+        if not self.paused:
+            return Position.OPENING if self.share(now) < 1 else Position.OPEN
+        due = self.rule is not None and self.probe_from is not None and self.probe_from <= now
+        return Position.HALF_OPEN if due or self.probing else Position.PAUSED
+
+    def share(self, now: datetime) -> float:
+        """How much of it is open, from 0 to 1: the part of a ramp that is over."""
+        if self.paused or self.ramp_until is None:
+            return float(not self.paused)
+        return min(max((now - self.since) / (self.ramp_until - self.since), 0.0), 1.0)
 
 
 class GateAnswer(Value):

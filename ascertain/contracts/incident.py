@@ -10,6 +10,7 @@ from pydantic import Field
 
 from ascertain.contracts.command import Words
 from ascertain.contracts.effect import State
+from ascertain.contracts.gate import Ramp
 from ascertain.contracts.replay import Pace, Say, Tally
 from ascertain.contracts.value import Partition, StrictValue, Value
 
@@ -33,6 +34,7 @@ class IncidentRequest(StrictValue):
         pace: Of the questions and of the replay.
         settle_within: How long what is in doubt may take to come to rest after it was asked for.
         wake_rate: Held tasks woken a second at the end.
+        ramp: Over how long the gate opens little by little at the end; None: at once.
     """
 
     operator: Words
@@ -41,6 +43,7 @@ class IncidentRequest(StrictValue):
     pace: Pace = Pace()
     settle_within: timedelta = timedelta(minutes=1)
     wake_rate: Annotated[float, Field(gt=0, le=10_000)] = 20.0
+    ramp: Ramp | None = None
 
     @property
     def incident_id(self) -> str:
@@ -109,6 +112,7 @@ class GateOrder(Value):
     reason: str
     request_id: str
     wake_rate: float = 20.0
+    ramp: timedelta | None = None
 
 
 class SnapshotOrder(Value):

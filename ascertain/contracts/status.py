@@ -15,6 +15,7 @@ class OpenEffect(Value):
     Attributes:
         doing: ``perform`` at first, then the type of the directive that the task follows.
         error_class: What keeps it from the happy path; ``unserved`` if no worker knows its kind.
+        turn_at: When its turn comes in a gate that opens little by little.
     """
 
     step: str
@@ -25,6 +26,7 @@ class OpenEffect(Value):
     since: datetime
     error_class: str | None = None
     standing: Standing | None = None
+    turn_at: datetime | None = None
 
 
 class TimelineEntry(Value):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from pydantic import Field
@@ -53,12 +53,14 @@ class Carried(Value):
         handed_over: Tasks that left it, by name.
         conflicting: Tasks whose ids were used before, by name.
         held: The paused partition whose tasks were not begun; the chunk is carried again later.
+        held_for: How long it takes until the first turn among them comes, if its gate opens little by little.
     """
 
     tally: Tally
     handed_over: tuple[str, ...] = ()
     conflicting: tuple[str, ...] = ()
     held: str | None = None
+    held_for: timedelta | None = None
 
 
 class StreamProgress(Value):

@@ -111,8 +111,8 @@ def _claims(requests: Sequence[ClaimRequest]) -> Sequence[object]:
 
 def _answer(record: asyncpg.Record, request: ClaimRequest) -> ChunkAnswer:
     if record["effect_id"] is None:
-        gate = None if record["gate"] is None else rows.closed_gate(record)
-        return told(None, gate, request)
+        closed = None if record["gate"] is None else rows.paused(record, record["asked"])
+        return told(None, closed, request)
     row = rows.effect_row(record)
     if record["granted"]:
         return claim.Granted(

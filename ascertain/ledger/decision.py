@@ -13,9 +13,8 @@ from ascertain.contracts import claim
 from ascertain.contracts.effect import ABSENT_KEYED, State
 
 if TYPE_CHECKING:
-    from ascertain.contracts.claim import ChunkAnswer, ClaimAnswer, ClaimRequest
+    from ascertain.contracts.claim import ChunkAnswer, ClaimAnswer, ClaimRequest, Paused
     from ascertain.contracts.effect import EffectRow
-    from ascertain.contracts.gate import Gate
 
 _Part = TypeVar("_Part")
 
@@ -46,7 +45,7 @@ class Judgement(StrEnum):
 
 def judge(
     row: EffectRow | None,
-    closed: Gate | None,
+    closed: Paused | None,
     request: ClaimRequest,
     now: datetime,
     *,
@@ -56,7 +55,7 @@ def judge(
     """How the ledger answers a claim.
 
     The gate stops dispatch, never asking: only what would be granted is paused. ``row`` is None before
-    the first claim, ``closed`` is the gate that keeps its partition from dispatching, ``late`` says
+    the first claim, ``closed`` is the answer of a gate that keeps it from dispatching, ``late`` says
     whether a fenced owner brought a receipt, and ``lost`` whether a restored ledger may have forgotten
     what was done.
     """
@@ -124,11 +123,11 @@ def _key_protects(row: EffectRow, request: ClaimRequest, now: datetime) -> bool:
 
 
 def answer(
-    judgement: Judgement, row: EffectRow | None, closed: Gate | None, request: ClaimRequest
+    judgement: Judgement, row: EffectRow | None, closed: Paused | None, request: ClaimRequest
 ) -> ClaimAnswer:
-    """The answer that a judgement gives: from the row after it, or the gate that ``PAUSED`` names."""
+    """The answer that a judgement gives: from the row after it, or the gate's own for ``PAUSED``."""
     if judgement is Judgement.PAUSED:
-        return paused(_present(closed, judgement))
+        return _present(closed, judgement)
     row = _present(row, judgement)
     match judgement:
         case Judgement.CLAIM | Judgement.RESEND | Judgement.AGAIN:
@@ -150,19 +149,10 @@ def answer(
             assert_never(judgement)
 
 
-def paused(gate: Gate) -> claim.Paused:
-    """What a closed gate answers to whoever wants to dispatch."""
-    return claim.Paused(
-        gate.partition, gate.since, gate.by, gate.reason, half_open=bool(gate.probing)
-    )
-
-
-def told(row: EffectRow | None, closed: Gate | None, request: ClaimRequest) -> ChunkAnswer:
+def told(row: EffectRow | None, closed: Paused | None, request: ClaimRequest) -> ChunkAnswer:
     """What a chunk is told of an effect that it may not begin."""
     if row is None:
-        if closed is None:
-            return None
-        return paused(closed)
+        return closed
     if row.fingerprint != request.fingerprint:
         return None
     if row.state is State.SETTLED and row.receipt is not None:

@@ -1,10 +1,13 @@
-"""What becomes of a gate: pure functions, for the twin."""
+"""What becomes of a gate, and whom it stops: pure functions."""
 
 from __future__ import annotations
 
+import hashlib
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from ascertain.contracts import breaker
+from ascertain.contracts.claim import Paused, Turn
 from ascertain.contracts.effect import State
 from ascertain.contracts.gate import Gate
 from ascertain.ledger import write as writes
@@ -17,20 +20,66 @@ if TYPE_CHECKING:
     from ascertain.contracts.effect import EffectRow
     from ascertain.contracts.gate import GateChange
 
+# A turn is decided by so many bytes of the digest of the effect's id.
+_TURN_BYTES: Final = 4
 _FAILED: Final = frozenset({State.UNKNOWN, State.CLEAR, State.QUARANTINED, State.TAKEN_OVER})
 
 
 def changed(gate: Gate | None, change: GateChange, now: datetime) -> Gate:
-    """The gate after a person's request; what a rule closed is theirs from then on."""
-    if gate is not None and gate.paused is change.paused and gate.rule is None:
+    """The gate after a person's request; what a rule closed is theirs from then on.
+
+    What is open for all stays so, whatever ramp is asked for; what opens little by little obeys the newest
+    request.
+    """
+    if gate is not None and _stays(gate, change, now):
         return gate
+    ramps = gate is not None and change.ramp is not None
     return Gate(
         partition=change.partition,
         paused=change.paused,
         since=now,
         by=writes.clean(change.by),
         reason=writes.clean(change.reason),
+        ramp_until=now + change.ramp if ramps and change.ramp is not None else None,
     )
+
+
+def _stays(gate: Gate, change: GateChange, now: datetime) -> bool:
+    opening = gate.ramp_until is not None and gate.ramp_until > now
+    return gate.paused is change.paused and gate.rule is None and not opening
+
+
+def turn_of(effect_id: str, since: datetime, until: datetime) -> datetime:
+    """When an effect's turn comes in a gate that opens from ``since`` to ``until``; its id decides."""
+    digest = hashlib.sha256(effect_id.encode()).digest()[:_TURN_BYTES]
+    length = (until - since) // timedelta.resolution
+    return since + timedelta.resolution * (length * int.from_bytes(digest) // 256**_TURN_BYTES)
+
+
+def stops(gate: Gate, effect_id: str, now: datetime) -> bool:
+    """Whether a gate keeps the effect from dispatching, if it does not let it through to probe."""
+    if gate.paused or gate.ramp_until is None:
+        return gate.paused
+    return turn_of(effect_id, gate.since, gate.ramp_until) > now
+
+
+def paused(gate: Gate, effect_id: str, now: datetime) -> Paused:
+    """What a gate answers to an effect that it keeps from dispatching."""
+    return Paused(
+        gate.partition,
+        gate.since,
+        gate.by,
+        gate.reason,
+        half_open=bool(gate.probing),
+        turn=_turn(gate, effect_id, now),
+    )
+
+
+def _turn(gate: Gate, effect_id: str, now: datetime) -> Turn | None:
+    if gate.paused or gate.ramp_until is None:
+        return None
+    at = turn_of(effect_id, gate.since, gate.ramp_until)
+    return Turn(at=at, wait=at - now, until=gate.ramp_until, share=gate.share(now))
 
 
 def tripped(gate: Gate | None, trip: Trip, now: datetime) -> Gate | None:

@@ -19,7 +19,7 @@ from ascertain.contracts.outage import Outage
 from ascertain.errors import NotFound
 from ascertain.ledger import gate as gates, twin, write as writes
 from ascertain.ledger.audit import chained
-from ascertain.ledger.decision import answer, judge, paused, told
+from ascertain.ledger.decision import answer, judge, told
 from ascertain.ledger.row import as_restored
 from ascertain.ledger.twin import Told
 from ascertain.machine import Move
@@ -116,7 +116,7 @@ class ModelLedger:
         lost = since is not None
         closed = None
         if judge(row, None, request, now, late=late, lost=lost) in twin.DISPATCHING:
-            closed = self._closed_gate_of(partition, effect.effect_id)
+            closed = self._paused(partition, effect.effect_id)
         judgement = judge(row, closed, request, now, late=late, lost=lost)
         if judgement in twin.MOVING:
             if row is None:
@@ -141,11 +141,11 @@ class ModelLedger:
             return Stale(None)
         if not twin.renewable(row, lease, extend, now):
             return self._refuse(row, lease, writes.json_of(writes.LATE_RENEWAL), None, now)
-        closed = self._closed_gate(row.partition)
+        closed = self._closed_gate(row.partition, row.effect_id)
         if closed is not None and row.effect_id not in closed.probing:
-            closed = self._closed_gate_of(row.partition, row.effect_id)
-            if closed is not None:
-                return paused(closed)
+            stopped = self._paused(row.partition, row.effect_id)
+            if stopped is not None:
+                return stopped
         after = twin.renewed(row, extend, now)
         self._keep(row, after, Told(Move.RENEW, lease.owner, writes.RENEWED))
         return Moved(after)
@@ -171,18 +171,25 @@ class ModelLedger:
         """See ``ports.Ledger.claim_many``."""
         in_order = sorted(requests, key=lambda request: request.effect.effect_id)
         known = {asked.effect.effect_id: self._known(asked.effect) for asked in in_order}
+        now = self._clock()
         shut = {
-            asked.effect.partition: self._closed_gate(asked.effect.partition) for asked in in_order
+            asked.effect.effect_id: self._closed_gate(
+                asked.effect.partition, asked.effect.effect_id
+            )
+            for asked in in_order
         }
         answers: dict[str, ChunkAnswer] = {}
         for asked in in_order:
-            name, closed = asked.effect.effect_id, shut[asked.effect.partition]
+            name = asked.effect.effect_id
+            closed = shut[name]
             begins = not known[name] and (closed is None or closed.rule is not None)
             granted = self._claim(asked) if begins or self._holds(asked) else None
             row = self._memory.rows.get(name)
-            standing = row and twin.read(row, self._clock())
+            stopped = closed and gates.paused(closed, name, now)
             answers[name] = (
-                granted if isinstance(granted, Granted) else told(standing, closed, asked)
+                granted
+                if isinstance(granted, Granted)
+                else told(row and twin.read(row, now), stopped, asked)
             )
         return [answers[request.effect.effect_id] for request in requests]
 
@@ -498,16 +505,20 @@ class ModelLedger:
             if event.move == writes.REFUSED_WRITE and event.receipt is not None
         )
 
-    def _closed_gate(self, partition: str) -> Gate | None:
-        gates = (self._memory.gates.get(name) for name in ("*", partition))
-        return next((gate for gate in gates if gate is not None and gate.paused), None)
+    def _closed_gate(self, partition: str, effect_id: str) -> Gate | None:
+        """The first gate that stops the effect, also if it might let it through to probe."""
+        known = (self._memory.gates.get(name) for name in ("*", partition))
+        now = self._clock()
+        return next((gate for gate in known if gate and gates.stops(gate, effect_id, now)), None)
 
-    def _closed_gate_of(self, partition: str, effect_id: str) -> Gate | None:
-        """The closed gate, unless it is one that lets this claim through to probe."""
-        closed = self._closed_gate(partition)
-        if closed is None or closed.partition == "*":
-            return closed
-        return None if self._set(gates.let_through(closed, effect_id, self._clock())) else closed
+    def _paused(self, partition: str, effect_id: str) -> Paused | None:
+        """What the gate answers; None: it does not stop the effect, or lets it through to probe."""
+        closed, now = self._closed_gate(partition, effect_id), self._clock()
+        if closed is None:
+            return None
+        if closed.partition != "*" and self._set(gates.let_through(closed, effect_id, now)):
+            return None
+        return gates.paused(closed, effect_id, now)
 
     def _other_content(self, effect: Effect) -> str | None:
         """What another effect of the task was claimed for, if that was other content."""

@@ -16,7 +16,7 @@ from ascertain.contracts.epoch import CLOCKS, Epoch
 from ascertain.contracts.outage import Outage
 from ascertain.errors import LedgerDown, NotFound
 from ascertain.ledger import chunk, migration, row as rows, write as writes
-from ascertain.ledger.decision import Judgement, answer, endless, paused
+from ascertain.ledger.decision import Judgement, answer, endless
 from ascertain.ledger.replay import PostgresReplayBook
 from ascertain.ledger.session import Session
 from ascertain.ledger.statement import statement
@@ -143,7 +143,8 @@ class PostgresLedger:
                 continue
             judgement = Judgement(record["answer"])
             if judgement is Judgement.PAUSED:
-                return answer(judgement, None, rows.closed_gate(record), request)
+                closed = rows.paused(record, request.effect.effect_id)
+                return answer(judgement, None, closed, request)
             if record["effect_id"] is not None:
                 return answer(judgement, rows.effect_row(record), None, request)
         raise _restless(request.effect.effect_id)
@@ -161,7 +162,7 @@ class PostgresLedger:
             _LATE_RENEWAL,
         )
         if found and found[0]["gate"] is not None:
-            return paused(rows.closed_gate(found[0]))
+            return rows.paused(found[0], lease.effect_id)
         return _written(found)
 
     async def record(
@@ -328,7 +329,7 @@ class PostgresLedger:
         by, reason, request_id = values
         for _ in range(ROUNDS):
             found = await self._session.fetch(
-                _SET_GATE, change.partition, change.paused, by, reason, request_id
+                _SET_GATE, change.partition, change.paused, by, reason, request_id, change.ramp
             )
             if found:
                 return rows.gate(found[0])

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence, Receipt, State
 from ascertain.contracts.gate import Gate, PartitionStanding
+from ascertain.ledger import gate as gates
 from ascertain.ledger.decision import FOREVER
 
 if TYPE_CHECKING:
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 
     import asyncpg
 
+    from ascertain.contracts.claim import Paused
+
 _FIELDS: Final = tuple(EffectRow.model_fields)
-_MET: Final = ("partition", "paused", "since", "by", "reason", "probing")
+_MET: Final = ("partition", "paused", "since", "by", "reason", "probing", "ramp_until")
 _GATE: Final = (
     "paused",
     "since",
@@ -33,6 +36,7 @@ _GATE: Final = (
     "probe_after",
     "probe_from",
     "probing",
+    "ramp_until",
 )
 _STATES: Final = {state.value: state for state in State}
 _EVENTS: Final = TypeAdapter(list[AuditEvent])
@@ -79,6 +83,8 @@ def gate(record: asyncpg.Record | Mapping[str, Any]) -> Gate:
     values = dict(record)
     if values["rule"] is None:
         values |= {"probes": 0, "probe_after": None, "probe_from": None}
+    if values["paused"]:  # by a release that knew no ramp
+        values["ramp_until"] = None
     return Gate.model_validate(values)
 
 
@@ -87,10 +93,11 @@ def _bounded(until: datetime | None) -> datetime | None:
     return FOREVER if until is not None and until.tzinfo is None else until
 
 
-def closed_gate(record: asyncpg.Record) -> Gate:
-    """The gate that a claim met."""
+def paused(record: asyncpg.Record, effect_id: str) -> Paused:
+    """The answer of the gate that a claim met."""
     told = json.loads(record["gate"])
-    return Gate.model_validate({name: told[name] for name in _MET})
+    met = Gate.model_validate({name: told[name] for name in _MET})
+    return gates.paused(met, effect_id, record["now"])
 
 
 def partition(record: asyncpg.Record) -> PartitionStanding:

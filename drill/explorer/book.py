@@ -104,8 +104,15 @@ class Book:
             resend_for=setting.semantics.resend_for,
             resend=resend,
         )
-        before = memory_of(page, shut=shut, owner=OWNER if mine else NOBODY)
-        return self._asked(self._write(before, shut=shut), lambda ledger: ledger.claim(request))
+        owner = OWNER if mine else NOBODY
+        closed, opening = (
+            self._asked(
+                self._write(memory_of(page, shut=shut, opening=ramps, owner=owner), shut=shut),
+                lambda ledger: ledger.claim(request),
+            )
+            for ramps in (False, True)
+        )
+        return _alike(closed, opening)
 
     def _record(self, page: Page, heard: Result, *, fresh: bool) -> Change:
         before = memory_of(page)
@@ -114,10 +121,15 @@ class Book:
         return self._asked(write, lambda ledger: ledger.record(lease, outcome))
 
     def _renew(self, page: Page, *, shut: bool, fresh: bool) -> Change:
-        before = memory_of(page, shut=shut)
         lease, length = _lease(fresh=fresh), self._setting.policy.lease
-        write = self._write(before, shut=shut, stale=not fresh)
-        return self._asked(write, lambda ledger: ledger.renew(lease, length))
+        closed, opening = (
+            self._asked(
+                self._write(memory_of(page, shut=shut, opening=ramps), shut=shut, stale=not fresh),
+                lambda ledger: ledger.renew(lease, length),
+            )
+            for ramps in (False, True)
+        )
+        return _alike(closed, opening)
 
     def _fence(self, page: Page, *, fresh: bool) -> Change:
         before, version = memory_of(page), _version(fresh=fresh)
@@ -232,6 +244,14 @@ class Book:
 
 
 _PROVING: Final = frozenset({Move.FIND, Move.CONFIRM})
+
+
+def _alike(plain: Change, opening: Change) -> Change:
+    """What a gate comes to, whether it is closed, or open, for all or for this effect's turn."""
+    broken = plain.broken or opening.broken
+    if broken is None and (plain.page, plain.answer) != (opening.page, opening.answer):
+        broken = "a gate that opens little by little treats the effect unlike one that is closed, or open"
+    return replace(plain, broken=broken)
 
 
 def at_once(work: Coroutine[Any, Any, Answered]) -> Answered:

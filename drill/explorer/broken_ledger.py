@@ -180,6 +180,20 @@ class GateIgnoredByRenewal(_Broken):
         return await super().renew(lease, extend)
 
 
+class TurnIgnored(_Broken):
+    """A claim does not wait for its turn in a gate that opens little by little."""
+
+    @override
+    async def claim(self, request: ClaimRequest) -> ClaimAnswer:
+        memory = self.snapshot()
+        gates = {
+            name: gate.model_copy(update={"ramp_until": None})
+            for name, gate in memory.gates.items()
+        }
+        self.restore(replace(memory, gates=gates))
+        return await super().claim(request)
+
+
 class BudgetIgnored(_Broken):
     """A claim does not look at the budget."""
 

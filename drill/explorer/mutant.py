@@ -157,6 +157,7 @@ MUTANTS: Final = (
     _ledger("anybody decides on what is taken over", "neither", broken.DecideIgnoresOwner),
     _ledger("the gate is not read by the claim", "neither", broken.GateIgnored),
     _ledger("the gate is not read by a renewal", "neither", broken.GateIgnoredByRenewal),
+    _ledger("a claim does not wait for its turn", "neither", broken.TurnIgnored),
     _ledger("the budget is not read by the claim", "neither", broken.BudgetIgnored),
     _ledger("a late receipt is thrown away", "neither", broken.LateReceiptsForgotten),
     _ledger("a cancelled task leaves no trace", "neither", broken.WithdrawalsForgotten),

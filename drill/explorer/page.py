@@ -7,7 +7,7 @@ the actors hold of them. So the pages are few, though the ledger's rows never re
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +23,7 @@ from ascertain.contracts.effect import (
     State,
 )
 from ascertain.contracts.gate import Gate
+from ascertain.ledger.gate import turn_of
 from ascertain.ledger.model import Memory
 from ascertain.ledger.write import REFUSED_WRITE, RESENT
 from ascertain.machine import Move
@@ -30,8 +31,6 @@ from drill.explorer.one import changed, one
 from drill.explorer.setting import TICK, ticks
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from drill.explorer.setting import Truth
 
 NOW: Final = datetime(2030, 1, 1, tzinfo=UTC)
@@ -45,6 +44,8 @@ EFFECT: Final = Effect(
 )
 FINGERPRINT: Final = keys.fingerprint(EFFECT.kind, EFFECT.input)
 ANOTHER: Final = "another-effect"
+# How far into a ramp of one tick the effect's turn comes.
+_TURN: Final = turn_of(EFFECT.effect_id, NOW, NOW + TICK) - NOW
 # Rules of evidence, and error classes, that some later decision reads.
 _LET_GO: Final = frozenset({Move.RELEASE.value, Move.RETRY.value})
 _TELLING: Final = _LET_GO | {RESENT.rule, FENCE, ABSENT_KEYED}
@@ -166,17 +167,31 @@ def late_of(page: Page) -> tuple[AuditEvent, ...]:
 
 
 def memory_of(
-    page: Page | None, *, shut: bool = False, owner: str = NOBODY, rival: bool = False
+    page: Page | None,
+    *,
+    shut: bool = False,
+    opening: bool = False,
+    owner: str = NOBODY,
+    rival: bool = False,
 ) -> Memory:
     """All that the ledger remembers, if the effect stands as ``page``.
 
     Args:
         page: None before the first claim.
-        shut: Whether the gate is closed.
+        shut: Whether the gate is closed to the effect.
+        opening: It opens little by little: the effect's turn comes now, or if it is shut, in the next moment.
         owner: Whose claim it is.
         rival: Whether another effect is in flight beside it.
     """
-    gate = Gate(partition=EFFECT.partition, paused=shut, since=NOW, by=PERSON, reason="incident")
+    since = NOW - _TURN + timedelta.resolution * shut if opening else NOW
+    gate = Gate(
+        partition=EFFECT.partition,
+        paused=shut and not opening,
+        since=since,
+        by=PERSON,
+        reason="incident",
+        ramp_until=since + TICK if opening else None,
+    )
     gates = {EFFECT.partition: gate}
     if page is None:
         return Memory(gates=gates)

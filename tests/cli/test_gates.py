@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from ascertain.contracts.breaker import Rule, Trip
 from ascertain.contracts.task import Task
+from ascertain.ledger.gate import turn_of
 from tests.cli.test_tasks import listed, quarantined
 from tests.ledger.steps import effect, request, unknown
 from tests.waiting import wait_until
+
+WEEK = timedelta(days=7)
 
 
 async def gate(deployed, partition: str):
@@ -137,7 +141,10 @@ async def test_partitions_tell_gates_and_what_is_unresolved(deployed):
         (("pause", "p", "--reason", " "), "--reason must say something"),
         (("resume", "*"), "name one PARTITION, or say --all"),
         (("resume", "a b"), "cannot be the name of a partition"),
-        (("resume", "p", "--ramp", "0"), "--ramp"),
+        (("resume", "p", "--wake-rate", "0"), "--wake-rate"),
+        (("resume", "p", "--ramp", "0s"), "ramp: "),
+        (("resume", "p", "--ramp", "8d"), "ramp: "),
+        (("resume", "p", "--ramp", "soon"), "is no length of time"),
     ],
 )
 async def test_a_gate_that_is_named_wrongly_is_refused(deployed, arguments, said):
@@ -175,9 +182,80 @@ async def test_what_a_rule_closed_is_told_with_its_rule_and_its_numbers(deployed
     await wait_until(is_held, what="a held task")
     for command in ("explain", "show"):
         assert f"paused by breaker: {reason}" in (await deployed.cli(command, task_id)).out
-    said = (await deployed.cli("resume", "gate-i", "--ramp", "100")).out
+    said = (await deployed.cli("resume", "gate-i", "--wake-rate", "100")).out
     assert "Partition gate-i is open since " in said
     await deployed.cli("result", task_id, "--within", "30s")
+
+
+async def test_a_gate_that_opens_little_by_little_says_how_far_it_is_and_when_a_turn_comes(
+    deployed,
+):
+    await deployed.cli("pause", "gate-r", "--reason", "incident 9")
+    at = datetime.now(UTC)
+    task_id = deployed.new_id()
+    while turn_of(deployed.effect_id(task_id), at, at + WEEK) < at + WEEK / 2:
+        task_id = deployed.new_id()
+    await deployed.client.submit(Task(**deployed.task(task_id, partition="gate-r")))
+
+    async def is_held():
+        return set(await listed(deployed, "--state", "HELD", "--partition", "gate-r"))
+
+    await wait_until(is_held, what="a held task")
+    document = (await deployed.cli("resume", "gate-r", "--ramp", "7d", "--json")).document
+    assert (document["woken"], document["gate"]["position"]) == (1, "opening")
+
+    async def has_a_turn():
+        status = await deployed.client.status(task_id)
+        return status.open is not None and status.open.turn_at
+
+    turn = await wait_until(has_a_turn, what="the turn")
+    opened = await gate(deployed, "gate-r")
+    assert turn == turn_of(deployed.effect_id(task_id), opened.since, opened.ramp_until)
+    until, own = (f"{at:%Y-%m-%d %H:%M:%S} UTC" for at in (opened.ramp_until, turn))
+    said = f"opening until {until}, 0% now"
+    assert f"Held: {said}; this one from {own} on." in (await deployed.cli("show", task_id)).out
+    assert (
+        f"waits before step note for its turn at {own}"
+        in (await deployed.cli("explain", task_id)).out
+    )
+    (line,) = [x for x in (await deployed.cli("partitions")).out.splitlines() if "gate-r" in x]
+    assert said in line
+    told = await known(deployed, "gate-r")
+    assert (told["position"], told["paused"]) == ("opening", False)
+    assert 0 < told["gate"]["share"] < 0.5
+    notice = f"Partition gate-r is {said}, since "
+    assert notice in (await deployed.cli("list", "--partition", "gate-r")).out
+    assert notice not in (await deployed.cli("list", "--partition", "gate-k")).out
+    documents = (await deployed.cli("list", "--limit", "1", "--json")).document["opening"]
+    assert "gate-r" in [each["partition"] for each in documents]
+    board = (await deployed.cli("top", "gate-r", "--once", "--json")).document
+    (line,) = [each for each in board["partitions"] if each["partition"] == "gate-r"]
+    assert (line["position"], line["paused"]) == ("opening", False)
+    opened_for_all = (await deployed.cli("resume", "gate-r")).out
+    assert "Partition gate-r is open since " in opened_for_all
+    await deployed.cli("result", task_id, "--within", "30s")
+
+
+async def test_a_gate_that_lets_others_probe_is_half_open(deployed):
+    closing = Trip(
+        partition="gate-o",
+        rule=Rule.LAG,
+        reason="lag: too late",
+        counted_for=timedelta(0),
+        probes=1,
+        probe_after=timedelta(microseconds=1),
+    )
+    assert await deployed.ledger.trip(closing) is not None
+    told = await known(deployed, "gate-o")
+    assert (told["position"], told["paused"]) == ("half-open", True)
+    (line,) = [x for x in (await deployed.cli("partitions")).out.splitlines() if "gate-o" in x]
+    assert "half-open" in line
+    board = (await deployed.cli("top", "gate-o", "--once")).out
+    assert re.search(r"gate-o\s+half-open", board)
+    metrics = (await deployed.cli("metrics", "--json")).document["metrics"]
+    labels = {"partition": "gate-o", "state": "half-open"}
+    assert [each["value"] for each in metrics if each["labels"] == labels] == [1]
+    await deployed.cli("resume", "gate-o")
 
 
 async def test_an_outside_that_cannot_be_asked_is_one_notice(deployed):

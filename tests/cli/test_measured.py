@@ -98,8 +98,8 @@ async def test_the_metrics_of_the_ledger_are_printed_once_where_nobody_is_to_fet
     await deployed.cli("pause", "metrics-a", "--reason", "test", "--operator", "grace")
     told = (await deployed.cli("metrics", "--json")).document["metrics"]
     assert {"name": "ascertain_ledger_up", "labels": {}, "value": 1} in told
-    paused = {"name": "ascertain_gate_paused", "labels": {"partition": "metrics-a"}, "value": 1}
-    assert paused in told
+    labels = {"partition": "metrics-a", "state": "paused"}
+    assert {"name": "ascertain_gate_state", "labels": labels, "value": 1} in told
     said = await deployed.cli("metrics")
     assert "partition=metrics-a" in said.out
     await deployed.cli("resume", "metrics-a", "--reason", "test", "--operator", "grace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -25,9 +26,12 @@ def _fresh(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(metric, "_PARTITIONS", Few())
 
 
-def gate(partition: str, *, paused: bool) -> Gate:
-    since = datetime(2026, 1, 1, tzinfo=UTC)
-    return Gate(partition=partition, paused=paused, since=since, by="ada", reason="r")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def gate(partition: str, *, paused: bool, **more: Any) -> Gate:
+    return Gate(partition=partition, paused=paused, since=NOW, by="ada", reason="r", **more)
 
 
 def told(reading: Reading | None) -> dict[str, dict[tuple[str, ...], float]]:
@@ -55,18 +59,30 @@ def test_thousands_of_partitions_are_a_bounded_number_of_series_and_none_of_them
         for number in range(MANY)
     ]
     gates = [gate(f"p{number}", paused=number == MANY - 2) for number in range(MANY)]
-    found = told(Reading(tallies, gates))
+    found = told(Reading(NOW, tallies, gates))
     effects = found["ascertain_effects"]
     assert len(effects) == metric.MOST_NAMES + 1
     assert sum(effects.values()) == MANY
     oldest = found["ascertain_stuck_task_age_seconds"][("pay", "other", "QUARANTINED")]
     assert oldest == MANY - 1
-    assert found["ascertain_gate_paused"][("other",)] == 1
+    assert found["ascertain_gate_state"]["other", "paused"] == 1
+    assert found["ascertain_gate_state"]["other", "open"] == MANY - metric.MOST_NAMES - 1
 
 
-def test_a_gate_that_was_opened_again_is_shown_as_open():
-    found = told(Reading(gates=[gate("eu", paused=False), gate("*", paused=True)]))
-    assert found["ascertain_gate_paused"] == {("eu",): 0, ("*",): 1}
+def test_a_gate_is_shown_as_it_stands_and_as_nothing_else():
+    probed = {"rule": "lag", "probes": 1, "probe_after": HOUR}
+    gates = {
+        "open": gate("a", paused=False, ramp_until=NOW + HOUR),
+        "opening": gate("b", paused=False, ramp_until=NOW + 2 * HOUR),
+        "half-open": gate("c", paused=True, probe_from=NOW + HOUR, **probed),
+        "paused": gate("d", paused=True, probe_from=NOW + 2 * HOUR, **probed),
+    }
+    found = told(Reading(NOW + HOUR, gates=[*gates.values()]))
+    assert found["ascertain_gate_state"] == {
+        (gate.partition, state): state == stands
+        for stands, gate in gates.items()
+        for state in gates
+    }
 
 
 def test_a_census_is_shown_with_its_bound_its_age_and_a_nought_for_what_it_did_not_see():
@@ -78,7 +94,7 @@ def test_a_census_is_shown_with_its_bound_its_age_and_a_nought_for_what_it_did_n
         duplicate_effect_rate_upper=0.1,
         count={Discord.DUPLICATE: 1},
     )
-    found = told(Reading(censuses=[KeptCensus(report, timedelta(hours=1))]))
+    found = told(Reading(NOW, censuses=[KeptCensus(report, HOUR)]))
     assert found["ascertain_duplicate_effect_rate"] == {("pay",): 0.02}
     assert found["ascertain_duplicate_effect_rate_upper"] == {("pay",): 0.1}
     assert found["ascertain_census_age_seconds"] == {("pay",): 3600}
@@ -88,14 +104,14 @@ def test_a_census_is_shown_with_its_bound_its_age_and_a_nought_for_what_it_did_n
 
 def test_a_census_of_nothing_shows_no_rate_and_that_anything_is_possible():
     report = CensusReport(kind="pay", duplicate_effect_rate_upper=1)
-    found = told(Reading(censuses=[KeptCensus(report, timedelta(0))]))
+    found = told(Reading(NOW, censuses=[KeptCensus(report, timedelta(0))]))
     assert "ascertain_duplicate_effect_rate" not in found
     assert found["ascertain_duplicate_effect_rate_upper"] == {("pay",): 1}
 
 
 def test_of_a_ledger_that_does_not_answer_nothing_is_shown_but_that():
     assert told(None) == {"ascertain_ledger_up": {(): 0}}
-    assert told(Reading()) == {"ascertain_ledger_up": {(): 1}}
+    assert told(Reading(NOW)) == {"ascertain_ledger_up": {(): 1}}
 
 
 def test_every_metric_has_a_name_and_a_meaning_of_its_own():

@@ -51,7 +51,7 @@ def test_every_alert_is_one_that_fires_in_those_tests_and_that_the_page_explains
 
 
 async def test_an_alert_that_never_fires_would_be_noticed(tmp_path):
-    deaf = RULES.read_text().replace("ascertain_gate_paused == 1", "ascertain_gate_paused == 2")
+    deaf = RULES.read_text().replace('{state=~"paused|half-open"}', '{state="shut"}')
     (tmp_path / RULES.name).write_text(deaf)
     (tmp_path / TESTS.name).write_text(TESTS.read_text())
     code, told = await promtool("test", "rules", tmp_path / TESTS.name)

@@ -27,6 +27,7 @@ from ascertain.contracts.epoch import EpochRequest
 from ascertain.contracts.gate import GateChange
 from ascertain.errors import NotFound
 from ascertain.ledger.audit import verify_chain
+from ascertain.ledger.gate import turn_of
 from ascertain.ledger.model import ModelLedger
 from ascertain.ledger.postgres import PostgresLedger, open_ledger
 from ascertain.ledger.write import FOUND, of_outcome
@@ -250,13 +251,32 @@ class Twins(RuleBasedStateMachine):
         partition=st.sampled_from(["p", "q", "*"]),
         paused=st.booleans(),
         by=PEOPLE,
-        request_id=st.integers(1, 12).map(str),
+        request_id=st.integers(1, 20).map(str),
+        ramp=st.sampled_from([None, timedelta(microseconds=7), timedelta(days=7)]),
     )
-    def gate(self, partition: str, paused: bool, by: str, request_id: str) -> None:
+    def gate(
+        self, partition: str, paused: bool, by: str, request_id: str, ramp: timedelta | None
+    ) -> None:
         change = GateChange(
-            partition=partition, paused=paused, by=by, reason="nul \x00", request_id=request_id
+            partition=partition,
+            paused=paused,
+            by=by,
+            reason="nul \x00",
+            request_id=request_id,
+            ramp=None if paused else ramp,
         )
         self.both(lambda ledger: ledger.set_gate(change))
+
+    @rule(
+        effect_id=EFFECT_IDS,
+        partition=st.sampled_from(["p", "q", "*"]),
+        early=st.sampled_from([timedelta(0), timedelta.resolution]),
+    )
+    def a_turn_comes(self, effect_id: str, partition: str, early: timedelta) -> None:
+        gate = self.model.snapshot().gates.get(partition)
+        if gate is not None and gate.ramp_until is not None:
+            at = turn_of(effect_id, gate.since, gate.ramp_until) - early
+            self.run(self.clock.set(max(self.clock.now, at)))
 
     @rule(
         partition=st.sampled_from(["p", "q"]),

@@ -15,7 +15,7 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.service import RPCError, RPCStatusCode
 
-from ascertain.contracts.gate import GateChange
+from ascertain.contracts.gate import Gate, GateChange
 from ascertain.keys import effect_id
 from ascertain.ports import EffectFilter
 from ascertain.settings import FILE_VARIABLE, LEDGER_VARIABLE
@@ -232,14 +232,15 @@ class Deployment:
     def submits(self, effect: str) -> int:
         return sum(len(place.books.submits_of(effect)) for place in (self.outside, self.keyed))
 
-    async def gate(self, partition: str, *, paused: bool) -> None:
-        await self.ledger.set_gate(
+    async def gate(self, partition: str, *, paused: bool, ramp: timedelta | None = None) -> Gate:
+        return await self.ledger.set_gate(
             GateChange(
                 partition=partition,
                 paused=paused,
                 by="ada",
                 reason="test",
-                request_id=f"{partition}-{paused}",
+                request_id=f"{partition}-{paused}-{ramp}",
+                ramp=ramp,
             )
         )
 

@@ -86,7 +86,7 @@ async def test_what_is_paused_stays_in_until_it_is_resumed_and_then_leaves_a_lit
     assert (known["paused"], known["drained"], known["in_flight"]) == (True, True, 0)
     assert (known["gate"]["reason"], known["waiting_to_retry"]) == ("incident 7", 3)
     assert [deployment.submits(deployment.effect(name)) for name in held] == sent
-    assert (await cli(deployment, "resume", paused, "--ramp", str(RATE)))["woken"] == 5
+    assert (await cli(deployment, "resume", paused, "--wake-rate", str(RATE)))["woken"] == 5
     for name in held:
         assert (await deployment.result(name)).outcome is TaskOutcome.DONE
     assert [deployment.facts(deployment.effect(name)) for name in held] == [1] * 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -10,6 +11,7 @@ from ascertain.contracts.stream import Tally
 from ascertain.contracts.task import TaskOutcome
 from ascertain.door import admit
 from ascertain.errors import Conflict, NotFound
+from ascertain.ledger.gate import turn_of
 from ascertain.stream import Stream
 from ascertain.testing.knob import Answer, Drop, Rule, Silence, SubmitKnobs
 from tests.protocol.deployment import step
@@ -111,6 +113,18 @@ async def test_a_paused_partition_holds_its_chunk_and_begins_nothing(deployment,
     await feeding
     assert (await stream.close()).tally == Tally(tasks=3, settled=3)
     assert facts(deployment, 3) == [1] * 3
+
+
+async def test_a_chunk_goes_as_far_as_the_turns_of_its_effects_have_come(deployment, stream):
+    await deployment.worker()
+    await deployment.gate("p", paused=True)
+    gate = await deployment.gate("p", paused=False, ramp=timedelta(seconds=7))
+    await carry(stream, tasks_of(deployment, 6, partition="p"), chunk=6)
+    assert (await stream.close()).tally == Tally(tasks=6, settled=6)
+    for effect in (deployment.effect(f"t{number}") for number in range(6)):
+        (begun, _) = await deployment.ledger.audit(effect)
+        assert begun.at >= turn_of(effect, gate.since, gate.ramp_until)
+    assert facts(deployment, 6) == [1] * 6
 
 
 async def test_a_stream_that_is_fed_again_counts_nothing_twice(deployment, stream):

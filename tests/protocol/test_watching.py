@@ -98,9 +98,10 @@ async def test_the_ledger_s_process_shows_what_is_open_what_is_paused_and_the_la
         await becomes(port, 1, "ascertain_effects", **about)
         assert await value(port, "ascertain_effects", kind="toy.fact") is None
         assert await value(port, "ascertain_stuck_task_age_seconds", **about) > 0
-        await becomes(port, 1, "ascertain_gate_paused", partition="us")
+        await becomes(port, 1, "ascertain_gate_state", partition="us", state="paused")
         await deployment.gate("us", paused=False)
-        await becomes(port, 0, "ascertain_gate_paused", partition="us")
+        await becomes(port, 0, "ascertain_gate_state", partition="us", state="paused")
+        await becomes(port, 1, "ascertain_gate_state", partition="us", state="open")
         await becomes(port, None, "ascertain_duplicate_effect_rate")
         deployment.make_fact(deployment.effect("smooth"), amount=1)
         await census(deployment)

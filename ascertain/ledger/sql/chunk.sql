@@ -18,6 +18,15 @@ gated as materialized (
 timed as materialized (
     select ascertain.clock() as now from (select count(*) from gated) as after_the_gates
 ),
+-- Of a gate that opens little by little, each effect asks for itself.
+met as materialized (
+    select a.*, case
+        when (g.gate).paused is false then ascertain.gate_before(a.partition, a.effect_id)
+        else g.gate
+    end as gate
+    from asked as a
+    join gated as g using (partition)
+),
 first as (
     insert into ascertain.effects (
         effect_id, task_id, message_id, step, revision, kind, partition, state, state_since, version,
@@ -30,7 +39,7 @@ first as (
         case when a.forever then timestamptz 'infinity' else l.first_sent_at + a.resend_for end, a.fingerprint,
         a.frozen, case when l.since is null then $14::jsonb else $17::jsonb end, 1, $15::text, t.now, a.task_fingerprint
     -- In order, so that it is the first of them that a gate lets through to probe.
-    from (select asked.*, gated.gate from asked join gated using (partition) order by effect_id offset 0) as a
+    from (select * from met order by effect_id offset 0) as a
     cross join timed as t
     -- What a restored ledger may have forgotten begins in doubt, and is nobody's claim.
     cross join lateral (
@@ -72,9 +81,8 @@ select
     -- Also what was granted already, if the answer was lost: the owner's name is this asker's alone.
     r.state = 'IN_FLIGHT' and r.lease_owner = $13 and r.lease_until > t.now and r.fingerprint = a.fingerprint
         as granted,
-    case when (g.gate).partition is not null then to_jsonb(g.gate) end as gate, r.*
-from asked as a
-join gated as g using (partition)
+    case when (a.gate).partition is not null then to_jsonb(a.gate) end as gate, r.*
+from met as a
 cross join timed as t
 left join (
     select * from first

@@ -1,12 +1,14 @@
 -- name: set_gate
--- Move a gate, unless the request is known. What a rule closed is a person's from then on. Waits for claims that run now, so that none is missed by who
--- counts what is in flight after a pause. No row in the answer: the same request won a race, ask again.
+-- Move a gate, unless the request is known. What a rule closed is a person's from then on. A gate that opens little
+-- by little obeys the newest request; one that is open for all needs no ramp. Waits for claims that run now, so that
+-- none is missed by who counts what is in flight after a pause. No row in the answer: the same request won a race,
+-- ask again.
 with locked as materialized (
     select ascertain.lock_gate($1) is null as alone
 ),
 request as (
-    insert into ascertain.gate_requests (request_id, partition, paused, by, reason, at)
-    select $5, $1, $2, $3, $4, ascertain.clock() from locked
+    insert into ascertain.gate_requests (request_id, partition, paused, by, reason, at, ramp)
+    select $5, $1, $2, $3, $4, ascertain.clock(), $6::interval from locked
     on conflict (request_id) do nothing
     returning *
 ),
@@ -16,9 +18,13 @@ changed as (
     from request as r
     on conflict (partition) do update set
         paused = excluded.paused,
-        since = case when g.paused = excluded.paused and g.rule is null then g.since else excluded.since end,
-        by = case when g.paused = excluded.paused and g.rule is null then g.by else excluded.by end,
-        reason = case when g.paused = excluded.paused and g.rule is null then g.reason else excluded.reason end,
+        since = case when ascertain.stays(g, excluded.paused, excluded.since) then g.since else excluded.since end,
+        by = case when ascertain.stays(g, excluded.paused, excluded.since) then g.by else excluded.by end,
+        reason = case when ascertain.stays(g, excluded.paused, excluded.since) then g.reason else excluded.reason end,
+        ramp_until = case
+            when ascertain.stays(g, excluded.paused, excluded.since) then g.ramp_until
+            else excluded.since + $6
+        end,
         closed_at = case when g.paused then g.closed_at else coalesce(excluded.closed_at, g.closed_at) end,
         rule = null,
         probing = '{}'
@@ -55,7 +61,8 @@ changed as (
         probes = excluded.probes,
         probe_after = excluded.probe_after,
         probe_from = excluded.probe_from,
-        probing = '{}'
+        probing = '{}',
+        ramp_until = null
     where case
         when g.paused then $8::boolean and g.rule is not null
         else g.since <= excluded.since - $7::interval
@@ -133,6 +140,7 @@ order by partition
 -- costs what is open.
 select
     partition, g.paused, g.since, g.by, g.reason, g.rule, g.probes, g.probe_after, g.probe_from, g.probing,
+    g.ramp_until,
     coalesce(o.in_flight, 0) as in_flight, o.sending_until, coalesce(o.states, '{}') as states
 from (select * from ascertain.gates where closed_at is not null) as g
 full join (
