@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from activities.permit import steady
@@ -18,7 +19,6 @@ from ascertain.errors import AscertainError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from datetime import timedelta
 
     from ascertain.contracts.breaker import Breaker, Doubt, Trip
     from ascertain.contracts.claim import Paused
@@ -74,10 +74,12 @@ class Breakers:
     def trips(self, effect: Effect) -> Iterable[Trip]:
         """The rules that want the gate of the effect's partition closed."""
         for breaker in self.of(effect.partition, effect.kind):
-            endings = self._endings(effect.partition, breaker)
-            of = endings.total()
+            counted = self._counted(effect.partition, breaker)
+            of = len(counted)
             if of < breaker.of_at_least:
                 continue
+            endings = Counter(ending for _, _, ending in counted)
+            over = timedelta(seconds=self._clock() - counted[0][0])
             doubted = endings["unknown"]
             failed = doubted + endings["not_done"]
             told = ((Rule.UNKNOWN_SHARE, doubted), (Rule.ERROR_SHARE, failed))
@@ -85,15 +87,16 @@ class Breakers:
                 limit = getattr(breaker, rule)
                 if limit is not None and count / of > limit:
                     numbers = _share(rule, count, of, limit, breaker.window)
-                    yield trip_of(rule, breaker, effect.partition, numbers, breaker.window)
+                    yield trip_of(rule, breaker, effect.partition, numbers, over)
 
-    def _endings(self, partition: str, breaker: Breaker) -> Counter[str]:
+    def _counted(self, partition: str, breaker: Breaker) -> Sequence[Attempted]:
+        """The attempts that the breaker is about, the oldest first."""
         since = self._clock() - breaker.window.total_seconds()
-        return Counter(
-            ending
+        return [
+            (at, kind, ending)
             for at, kind, ending in self._seen.get(partition, ())
             if at >= since and breaker.kind in {None, kind}
-        )
+        ]
 
 
 def _share(rule: Rule, count: int, of: int, limit: float, window: timedelta) -> str:

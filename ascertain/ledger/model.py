@@ -6,30 +6,25 @@ one atomic step, and the whole memory is one immutable value that can be kept, c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from typing_extensions import override
-
 from ascertain.contracts.claim import Conflict, Granted, Moved, Stale, Taken
-from ascertain.contracts.effect import TERMINAL, AuditEvent, EffectRow, Evidence, State
+from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence, State
 from ascertain.contracts.epoch import CLOCKS, Epoch
-from ascertain.contracts.gate import Gate
-from ascertain.contracts.outage import Outage
 from ascertain.errors import NotFound
 from ascertain.ledger import gate as gates, twin, write as writes
 from ascertain.ledger.audit import chained
 from ascertain.ledger.decision import answer, judge, told
-from ascertain.ledger.row import as_restored
+from ascertain.ledger.model_gate import ModelGates
+from ascertain.ledger.model_reading import ModelReading
 from ascertain.ledger.twin import Told
 from ascertain.machine import Move
-from ascertain.ports import Case, EffectFilter, Trail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime, timedelta
 
-    from ascertain.contracts.breaker import Doubt, Trip
     from ascertain.contracts.claim import (
         ChunkAnswer,
         ClaimAnswer,
@@ -41,62 +36,13 @@ if TYPE_CHECKING:
     )
     from ascertain.contracts.effect import Effect
     from ascertain.contracts.epoch import EpochRequest
-    from ascertain.contracts.gate import GateChange, PartitionStanding
     from ascertain.contracts.outcome import Outcome, Refused, Settled
     from ascertain.ledger.write import Write
-    from ascertain.ports import Ledger, Page
+    from ascertain.ports import Ledger
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """All that a ledger remembers. Never changed in place.
-
-    Attributes:
-        rows: By effect_id; ``now`` is the time of the last move.
-        trails: By effect_id, oldest event first.
-        gates: By partition.
-        closed: Partitions whose gate was ever closed.
-        requests: Partition by request id.
-        outages: Since when, and why, by partition and kind.
-        epochs: The restores, in the order in which they were told.
-    """
-
-    rows: Mapping[str, EffectRow] = field(default_factory=dict[str, EffectRow])
-    trails: Mapping[str, tuple[AuditEvent, ...]] = field(
-        default_factory=dict[str, tuple[AuditEvent, ...]]
-    )
-    gates: Mapping[str, Gate] = field(default_factory=dict[str, Gate])
-    closed: frozenset[str] = frozenset()
-    requests: Mapping[str, str] = field(default_factory=dict[str, str])
-    outages: Mapping[tuple[str, str], tuple[datetime, str]] = field(
-        default_factory=dict[tuple[str, str], "tuple[datetime, str]"]
-    )
-    epochs: tuple[Epoch, ...] = ()
-
-    @override
-    def __hash__(self) -> int:
-        """Coarse and cheap: equal memories have equal hashes."""
-        rows = frozenset((row.effect_id, row.version, row.state) for row in self.rows.values())
-        events = frozenset((name, len(trail)) for name, trail in self.trails.items())
-        gates = frozenset((gate.partition, gate.paused) for gate in self.gates.values())
-        return hash((rows, events, gates, frozenset(self.requests)))
-
-
-class ModelLedger:
+class ModelLedger(ModelGates, ModelReading):
     """``ports.Ledger`` without I/O."""
-
-    def __init__(self, clock: Callable[[], datetime], memory: Memory | None = None) -> None:
-        """Begin with ``memory``, or with nothing; ``clock`` gives aware times that never run back."""
-        self._clock = clock
-        self._memory = memory or Memory()
-
-    def snapshot(self) -> Memory:
-        """Everything remembered, as one value."""
-        return self._memory
-
-    def restore(self, memory: Memory) -> None:
-        """Go back to a snapshot."""
-        self._memory = memory
 
     async def claim(self, request: ClaimRequest) -> ClaimAnswer:
         """See ``ports.Ledger.claim``."""
@@ -111,7 +57,7 @@ class ModelLedger:
         effect = request.effect
         row = self._memory.rows.get(effect.effect_id)
         partition = effect.partition if row is None else row.partition
-        late = bool(self._late(effect.effect_id))
+        late = bool(self._memory.late(effect.effect_id))
         since = twin.lost_since(self._memory.epochs, row, effect.begun_at)
         lost = since is not None
         closed = None
@@ -120,10 +66,10 @@ class ModelLedger:
         judgement = judge(row, closed, request, now, late=late, lost=lost)
         if judgement in twin.MOVING:
             if row is None:
-                other = self._other_content(effect)
+                other = self._memory.other_content(effect)
                 if other is not None:
                     return Conflict(stored=other, offered=effect.task_fingerprint or "")
-                live = self._live_in_step(effect)
+                live = self._memory.live_in_step(effect)
                 if live is not None:
                     return Conflict(stored=live.fingerprint, offered=request.fingerprint)
                 after = twin.first(request, now, since)
@@ -185,7 +131,7 @@ class ModelLedger:
             begins = not known[name] and (closed is None or closed.rule is not None)
             granted = self._claim(asked) if begins or self._holds(asked) else None
             row = self._memory.rows.get(name)
-            stopped = closed and gates.paused(closed, name, now)
+            stopped = None if closed is None else gates.paused(closed, name, now)
             answers[name] = (
                 granted
                 if isinstance(granted, Granted)
@@ -202,8 +148,10 @@ class ModelLedger:
 
     def _known(self, effect: Effect) -> bool:
         """Whether a first claim of it finds that it, its step or its task stands already."""
-        stands = effect.effect_id in self._memory.rows or self._live_in_step(effect) is not None
-        return stands or self._other_content(effect) is not None
+        stands = (
+            effect.effect_id in self._memory.rows or self._memory.live_in_step(effect) is not None
+        )
+        return stands or self._memory.other_content(effect) is not None
 
     async def record_many(
         self, outcomes: Sequence[tuple[Lease, Refused | Settled]]
@@ -266,134 +214,18 @@ class ModelLedger:
         if row is None and lost:
             return Stale(None)
         if row is None:
-            live = self._live_in_step(effect)
+            live = self._memory.live_in_step(effect)
             if live is not None:
                 return Conflict(stored=live.fingerprint, offered=fingerprint)
             after = twin.never_claimed(effect, fingerprint, by, now)
         elif row.fingerprint != fingerprint:
             return Conflict(stored=row.fingerprint, offered=fingerprint)
-        elif lost or row.state is not State.CLEAR or self._late(effect.effect_id):
+        elif lost or row.state is not State.CLEAR or self._memory.late(effect.effect_id):
             return Stale(twin.read(row, now))
         else:
             after = twin.withdrawn(row, now)
         self._keep(row, after, Told(Move.WITHDRAW, by, writes.WITHDRAWN))
         return Moved(after)
-
-    async def inspect(self, effect_id: str) -> Case | None:
-        """See ``ports.Ledger.inspect``."""
-        row = self._memory.rows.get(effect_id)
-        if row is None:
-            return None
-        row = as_restored(row, twin.raised_at(row, self._memory.epochs))
-        return Case(twin.read(row, self._clock()), self._late(effect_id))
-
-    async def proved(self, kind: str, external_ids: Sequence[str]) -> frozenset[str]:
-        """See ``ports.Ledger.proved``."""
-        return frozenset(name for name in external_ids if self._proved_by(kind, name))
-
-    async def last_answers(self, effect_ids: Sequence[str]) -> Mapping[str, Evidence]:
-        """See ``ports.Ledger.last_answers``."""
-        return {
-            event.effect_id: event.evidence
-            for name in effect_ids
-            for event in self._memory.trails.get(name, ())
-            if event.evidence.source in {"answer", "phase", "lookup"}
-        }
-
-    async def effects(self, which: EffectFilter) -> Sequence[EffectRow]:
-        """See ``ports.Ledger.effects``."""
-        now = self._clock()
-        fitting = [row for row in self._memory.rows.values() if twin.fits(row, which)]
-        fitting.sort(key=lambda row: row.effect_id)
-        fitting.sort(key=lambda row: row.state_since, reverse=True)
-        return [twin.read(row, now) for row in fitting[: which.limit]]
-
-    async def quiet(self, page: Page) -> Sequence[EffectRow]:
-        """See ``ports.Ledger.quiet``."""
-        now = self._clock()
-        fitting = [row for row in self._memory.rows.values() if twin.is_quiet(row, page, now)]
-        fitting.sort(key=lambda row: (row.state_since, row.effect_id))
-        return [twin.read(row, now) for row in fitting[: page.limit]]
-
-    async def audit(self, effect_id: str) -> Sequence[AuditEvent]:
-        """See ``ports.Ledger.audit``."""
-        return self._memory.trails.get(effect_id, ())
-
-    async def trails(self, which: EffectFilter, *, after: str = "") -> Sequence[Trail]:
-        """See ``ports.Ledger.trails``."""
-        now = self._clock()
-        known = self._memory.rows.values()
-        fitting = [row for row in known if row.effect_id > after and twin.fits(row, which)]
-        fitting.sort(key=lambda row: row.effect_id)
-        return [
-            Trail(twin.read(row, now), self._memory.trails.get(row.effect_id, ()))
-            for row in fitting[: which.limit]
-        ]
-
-    async def set_gate(self, change: GateChange) -> Gate:
-        """See ``ports.Ledger.set_gate``."""
-        memory = self._memory
-        if change.request_id in memory.requests:
-            known = memory.gates[memory.requests[change.request_id]]
-            return known.model_copy(update={"already_applied": True})
-        gate = gates.changed(memory.gates.get(change.partition), change, self._clock())
-        self._memory = replace(
-            memory,
-            gates={**memory.gates, change.partition: gate},
-            closed=memory.closed | ({change.partition} if change.paused else set()),
-            requests={**memory.requests, change.request_id: change.partition},
-        )
-        return gate
-
-    async def trip(self, trip: Trip) -> Gate | None:
-        """See ``ports.Ledger.trip``."""
-        before = self._memory.gates.get(trip.partition)
-        return self._set(gates.tripped(before, trip, self._clock()))
-
-    async def judge_probes(self, partition: str) -> Gate | None:
-        """See ``ports.Ledger.judge_probes``."""
-        gate = self._memory.gates.get(partition)
-        if gate is None:
-            return None
-        return self._set(gates.judged(gate, self._memory.rows, self._clock()))
-
-    async def doubts(self) -> Sequence[Doubt]:
-        """See ``ports.Ledger.doubts``."""
-        return twin.doubts(self._memory.rows.values(), self._clock())
-
-    async def note_outage(self, partition: str, kind: str, reason: str) -> Outage:
-        """See ``ports.Ledger.note_outage``."""
-        memory = self._memory
-        since = memory.outages.get((partition, kind), (self._clock(), ""))[0]
-        told = {**memory.outages, (partition, kind): (since, writes.clean(reason))}
-        self._memory = replace(memory, outages=told)
-        return self._outage(partition, kind)
-
-    async def end_outage(self, partition: str, kind: str) -> None:
-        """See ``ports.Ledger.end_outage``."""
-        left = {key: told for key, told in self._memory.outages.items() if key != (partition, kind)}
-        self._memory = replace(self._memory, outages=left)
-
-    async def outages(self) -> Sequence[Outage]:
-        """See ``ports.Ledger.outages``."""
-        known = [self._outage(*key) for key in sorted(self._memory.outages)]
-        return [outage for outage in known if outage.waiting]
-
-    def _outage(self, partition: str, kind: str) -> Outage:
-        since, reason = self._memory.outages[partition, kind]
-        waiting = sum(
-            (row.partition, row.kind) == (partition, kind)
-            and row.state in {State.UNKNOWN, State.ACCEPTED}
-            for row in self._memory.rows.values()
-        )
-        return Outage(partition=partition, kind=kind, since=since, reason=reason, waiting=waiting)
-
-    def _set(self, gate: Gate | None) -> Gate | None:
-        if gate is not None:
-            memory = self._memory
-            known = {**memory.gates, gate.partition: gate}
-            self._memory = replace(memory, gates=known, closed=memory.closed | {gate.partition})
-        return gate
 
     async def raise_epoch(self, request: EpochRequest) -> Epoch:
         """See ``ports.Ledger.raise_epoch``."""
@@ -414,18 +246,6 @@ class ModelLedger:
         )
         self._memory = replace(memory, epochs=(*memory.epochs, epoch))
         return epoch
-
-    async def gates(self) -> Sequence[Gate]:
-        """See ``ports.Ledger.gates``."""
-        return [self._memory.gates[partition] for partition in sorted(self._memory.closed)]
-
-    async def partitions(self) -> Sequence[PartitionStanding]:
-        """See ``ports.Ledger.partitions``."""
-        memory = self._memory
-        still = [row for row in memory.rows.values() if row.state not in TERMINAL]
-        known = sorted({*memory.closed, *(row.partition for row in still)})
-        gates = {name: memory.gates[name] for name in memory.closed}
-        return [twin.partition(name, gates.get(name), still) for name in known]
 
     async def note(self, effect_id: str, by: str, evidence: Evidence) -> None:
         """See ``ports.Ledger.note``."""
@@ -460,7 +280,7 @@ class ModelLedger:
         if row is None:
             return Stale(None)
         foreign = row.state is State.TAKEN_OVER and row.taken_by != by
-        exists = write.move is Move.SUPERSEDE and bool(self._late(effect_id))
+        exists = write.move is Move.SUPERSEDE and bool(self._memory.late(effect_id))
         legal = row.version == version and row.state in writes.starts(write.move)
         if not legal or foreign or exists:
             return Stale(twin.read(row, now))
@@ -468,7 +288,7 @@ class ModelLedger:
 
     def _write(self, row: EffectRow, write: Write, by: str, now: datetime) -> Written:
         if write.state is State.SETTLED and write.external_id is not None:
-            other = self._proved_by(row.kind, write.external_id)
+            other = self._memory.proved_by(row.kind, write.external_id)
             if other is not None:
                 return Taken(write.external_id, other, twin.read(row, now))
         after = twin.written(row, write, by, now)
@@ -496,61 +316,6 @@ class ModelLedger:
         trail = (*trail, event.model_copy(update={"hash": digest}))
         trails = {**self._memory.trails, event.effect_id: trail}
         self._memory = replace(self._memory, trails=trails)
-
-    def _late(self, effect_id: str) -> tuple[AuditEvent, ...]:
-        trail = self._memory.trails.get(effect_id, ())
-        return tuple(
-            event
-            for event in trail
-            if event.move == writes.REFUSED_WRITE and event.receipt is not None
-        )
-
-    def _closed_gate(self, partition: str, effect_id: str) -> Gate | None:
-        """The first gate that stops the effect, also if it might let it through to probe."""
-        known = (self._memory.gates.get(name) for name in ("*", partition))
-        now = self._clock()
-        return next((gate for gate in known if gate and gates.stops(gate, effect_id, now)), None)
-
-    def _paused(self, partition: str, effect_id: str) -> Paused | None:
-        """What the gate answers; None: it does not stop the effect, or lets it through to probe."""
-        closed, now = self._closed_gate(partition, effect_id), self._clock()
-        if closed is None:
-            return None
-        if closed.partition != "*" and self._set(gates.let_through(closed, effect_id, now)):
-            return None
-        return gates.paused(closed, effect_id, now)
-
-    def _other_content(self, effect: Effect) -> str | None:
-        """What another effect of the task was claimed for, if that was other content."""
-        if effect.task_fingerprint is None:
-            return None
-        for row in self._memory.rows.values():
-            if row.task_id != effect.task_id or row.state is State.SUPERSEDED:
-                continue
-            if row.task_fingerprint not in {None, effect.task_fingerprint}:
-                return row.task_fingerprint
-        return None
-
-    def _live_in_step(self, effect: Effect) -> EffectRow | None:
-        return next(
-            (
-                row
-                for row in self._memory.rows.values()
-                if (row.task_id, row.step) == (effect.task_id, effect.step)
-                and row.state is not State.SUPERSEDED
-            ),
-            None,
-        )
-
-    def _proved_by(self, kind: str, external_id: str) -> str | None:
-        return next(
-            (
-                row.effect_id
-                for row in self._memory.rows.values()
-                if (row.kind, row.external_id) == (kind, external_id)
-            ),
-            None,
-        )
 
 
 if TYPE_CHECKING:

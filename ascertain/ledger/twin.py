@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from ascertain.contracts.breaker import Doubt
-from ascertain.contracts.effect import TERMINAL, AuditEvent, EffectRow, Evidence, Receipt, State
+from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence, Receipt, State
 from ascertain.contracts.epoch import RESTORED
-from ascertain.contracts.gate import Gate, PartitionStanding
 from ascertain.ledger import write as writes
 from ascertain.ledger.audit import same
 from ascertain.ledger.decision import FOREVER, Judgement, endless
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
     from ascertain.contracts.effect import Effect
     from ascertain.contracts.epoch import Epoch
     from ascertain.ledger.write import Write
-    from ascertain.ports import EffectFilter, Page
 
 DISPATCHING: Final = frozenset({Judgement.CLAIM, Judgement.RESEND, Judgement.QUARANTINE})
 MOVING: Final = frozenset(
@@ -274,53 +270,6 @@ def repeats(told: AuditEvent, lease: Lease, write: Write) -> bool:
         told.lease_version == lease.lease_version
         and same(told.evidence, evidence)
         and same(told.receipt, receipt)
-    )
-
-
-def partition(name: str, gate: Gate | None, still: Iterable[EffectRow]) -> PartitionStanding:
-    """A partition with its gate and those of the open effects that are its own."""
-    own = [row for row in still if row.partition == name]
-    flying = [row.lease_until for row in own if row.state is State.IN_FLIGHT]
-    return PartitionStanding(
-        partition=name,
-        gate=gate,
-        in_flight=len(flying),
-        sending_until=max(flying, default=None),
-        states=dict(Counter(row.state for row in own)),
-    )
-
-
-def doubts(rows: Iterable[EffectRow], now: datetime) -> list[Doubt]:
-    """What is in doubt, by partition and kind."""
-    ages: dict[tuple[str, str], list[timedelta]] = {}
-    for row in rows:
-        if row.state is State.UNKNOWN:
-            age = max(now - row.state_since, timedelta(0))
-            ages.setdefault((row.partition, row.kind), []).append(age)
-    return [
-        Doubt(partition=partition, kind=kind, count=len(known), oldest=max(known))
-        for (partition, kind), known in sorted(ages.items())
-    ]
-
-
-def fits(row: EffectRow, which: EffectFilter) -> bool:
-    """Whether a filter lets the row through."""
-    return (
-        (which.states is None or row.state in which.states)
-        and (which.partition is None or row.partition == which.partition)
-        and (which.kind is None or row.kind == which.kind)
-        and (which.task_id is None or row.task_id == which.task_id)
-    )
-
-
-def is_quiet(row: EffectRow, page: Page, now: datetime) -> bool:
-    """Whether the row belongs on a page of quiet ones or on a later one."""
-    return (
-        row.state is page.state
-        and row.state not in TERMINAL
-        and row.state_since <= now - page.older_than
-        and row.lease_until <= now
-        and (page.after is None or (row.state_since, row.effect_id) > page.after)
     )
 
 

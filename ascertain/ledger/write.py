@@ -6,6 +6,7 @@ changes nothing that was hashed, and without NUL, which PostgreSQL cannot hold.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from datetime import UTC
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 from ascertain.contracts import outcome as outcomes
 from ascertain.contracts.effect import FENCE, Evidence, State
 from ascertain.contracts.epoch import MAY_BE_FORGOTTEN, RESTORED
+from ascertain.ledger.decision import Judgement
 from ascertain.machine import ACTOR, TABLE, Actor, Move
 
 if TYPE_CHECKING:
@@ -89,6 +91,19 @@ class Write:
     job_id: str | None = None
     retry_in: timedelta | None = None
     superseded_by: str | None = None
+
+
+@lru_cache(maxsize=128)
+def of_claims(budget: int) -> str:
+    """The evidence of each move that a claim can make, as one JSON object."""
+    evidence = {
+        Judgement.CLAIM: CLAIMED,
+        Judgement.RESEND: RESENT,
+        Judgement.FENCE: FENCED,
+        Judgement.QUARANTINE: budget_used(budget),
+        Judgement.RESTORED: IN_DOUBT,
+    }
+    return json.dumps({move.value: json.loads(json_of(told)) for move, told in evidence.items()})
 
 
 def of_outcome(outcome: Outcome, retry_in: timedelta | None) -> Write:

@@ -85,7 +85,8 @@ class Ledger(Protocol):
         it had been sent, and Unresolved; SETTLED -> Settled; closed without a fact
         -> Refused; TAKEN_OVER -> TakenOver; IN_FLIGHT of this very owner with an open lease -> Granted
         again (its first answer was lost); IN_FLIGHT with an open lease -> Busy; IN_FLIGHT past its lease
-        -> fenced (UNKNOWN, lease_version + 1) and Unresolved; a closed gate -> Paused, nothing stored;
+        -> fenced (UNKNOWN, lease_version + 1) and Unresolved; a gate that is closed, or
+        opens little by little while the effect's turn has not come -> Paused, nothing stored;
         UNKNOWN with ``resend`` -> Granted (lease_version + 1, attempt + 1) if the whole lease lies before
         ``resend_until`` and the budget allows, QUARANTINED and Unresolved if the budget does not; CLEAR
         before its ``retry_at``, or with a late receipt in the audit trail -> Unresolved; CLEAR or no row
@@ -194,7 +195,11 @@ class Ledger(Protocol):
         ...
 
     async def set_gate(self, change: GateChange) -> Gate:
-        """Open or close a partition's gate; a repeated request id changes nothing."""
+        """Open or close a partition's gate; a repeated request id changes nothing.
+
+        With a ramp it opens little by little: each effect has its turn, always the same part of the ramp. It
+        is for a gate that is closed, or opening yet: what is open for all stays so.
+        """
         ...
 
     async def trip(self, trip: Trip) -> Gate | None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ascertain.contracts.claim import ClaimAnswer, Conflict, Paused, Written
-    from ascertain.ledger.model import Memory
+    from ascertain.ledger.memory import Memory
     from drill.explorer.page import Page
     from drill.explorer.setting import Setting
     from drill.explorer.told import Result

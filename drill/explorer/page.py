@@ -24,7 +24,7 @@ from ascertain.contracts.effect import (
 )
 from ascertain.contracts.gate import Gate
 from ascertain.ledger.gate import turn_of
-from ascertain.ledger.model import Memory
+from ascertain.ledger.memory import Memory
 from ascertain.ledger.write import REFUSED_WRITE, RESENT
 from ascertain.machine import Move
 from drill.explorer.one import changed, one

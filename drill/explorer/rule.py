@@ -10,7 +10,7 @@ from ascertain.machine import ACTOR, TABLE, Actor, legal_pairs
 from drill.explorer.page import ANOTHER, EFFECT
 
 if TYPE_CHECKING:
-    from ascertain.ledger.model import Memory
+    from ascertain.ledger.memory import Memory
 
 _LEGAL: Final = legal_pairs()
 _AUTOMATIC: Final = frozenset(

@@ -7,11 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import ValidationError
 
-from activities.breaker import ATTEMPTS, Breakers, failed, look
+from activities.breaker import ATTEMPTS, Breakers, failed, look, met
 from activities.outage import KNOWN_FOR_S, Outages
 from ascertain.contracts import outcome
 from ascertain.contracts.breaker import BY, Breaker, Rule
+from ascertain.contracts.claim import Paused
 from ascertain.contracts.effect import Evidence, State
+from ascertain.contracts.gate import GateChange
 from ascertain.errors import LedgerDown
 from ascertain.ledger.model import ModelLedger
 from tests.ledger.steps import (
@@ -20,6 +22,7 @@ from tests.ledger.steps import (
     moved,
     not_done,
     refused,
+    request,
     settled,
     standing,
     unknown,
@@ -120,6 +123,34 @@ async def test_the_attempt_after_which_a_gate_was_closed_says_so_on_its_trail():
     assert (told.move, told.actor, told.evidence.body) == ("note", BY, {"rule": "unknown_share"})
     assert "the gate of p was closed: unknown_share: 1 of 1 attempts" in told.evidence.detail
     assert list(breakers.trips(EUR)) == []  # what closed it is not counted twice
+
+
+async def test_what_fails_behind_a_gate_that_opens_little_by_little_closes_it_at_once():
+    clock = Clock()
+    ledger = ModelLedger(lambda: clock.now)
+    breakers = Breakers([Breaker(unknown_share=0.3, of_at_least=2)], clock)
+    breakers.count(EUR, unknown())  # before the gate was moved, so it says nothing of it now
+    clock.seconds = 1
+    for paused, ramp in ((True, None), (False, timedelta(minutes=10))):
+        await ledger.set_gate(
+            GateChange(
+                partition="p", paused=paused, by="ada", reason="x", request_id=str(ramp), ramp=ramp
+            )
+        )
+    clock.seconds = 2
+    breakers.count(EUR, unknown())
+    await failed(breakers, ledger, EUR)
+    assert not (await ledger.gates())[0].paused
+    told = await ledger.claim(request())
+    assert isinstance(told, Paused)
+    assert told.turn is not None
+    breakers.forget("p")
+    for _ in range(2):
+        breakers.count(EUR, unknown())
+    await met(breakers, ledger, "p", told)  # whose turn has not come says nothing of the outside
+    for trip in breakers.trips(EUR):
+        await ledger.trip(trip)
+    assert (await ledger.gates())[0].rule == "unknown_share"
 
 
 class DownLedger(ModelLedger):
