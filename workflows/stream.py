@@ -5,6 +5,7 @@ It never looks into a chunk. What does not settle at once leaves it for a workfl
 
 from __future__ import annotations
 
+import contextlib
 from datetime import timedelta
 
 from temporalio import workflow
@@ -81,9 +82,12 @@ class StreamWorkflow:
         del chunk
         if number < 0 or count < 1:
             raise ValueError("chunks are numbered from 0 and hold at least one task")
-        if self._leaving and not self._is_done(number):
-            ended = "the stream is closed" if self._progress.closed else "feed it again in a moment"
-            raise ApplicationError(ended, type="Closed" if self._progress.closed else "Moving")
+        if self._is_done(number):
+            return
+        if self._moves:
+            raise _moving()
+        if self._leaving:
+            raise ApplicationError("the stream is closed", type="Closed")
 
     @workflow.signal(name=names.PAUSE, description="Begin no further chunk")
     def pause(self) -> None:
@@ -127,8 +131,27 @@ class StreamWorkflow:
             if carried.held is None:
                 return carried
             self._held[number] = carried.held
-            await workflow.sleep(max(carried.held_for or HELD_PAUSE, HELD_PAUSE))
+            await self._rest(max(carried.held_for or HELD_PAUSE, HELD_PAUSE))
             await workflow.wait_condition(lambda: not self._progress.paused)
+
+    async def _rest(self, pause: timedelta) -> None:
+        """Wait before a held chunk is carried again; a gate may be closed for longer than a history can be.
+
+        Raises:
+            ApplicationError: ``Moving``: the chunk is fed again to the next history.
+        """
+        if not workflow.patched(names.GIVES_WAY):
+            await workflow.sleep(pause)
+            return
+        with contextlib.suppress(TimeoutError):
+            await workflow.wait_condition(lambda: self._moves, timeout=pause)
+        if self._moves:
+            raise _moving()
+
+    @property
+    def _moves(self) -> bool:
+        """Whether it goes on in a new history."""
+        return self._leaving and not self._progress.closed
 
     def _note(self, number: int, carried: Carried) -> None:
         self._held.pop(number, None)
@@ -149,3 +172,7 @@ class StreamWorkflow:
 
     def _is_done(self, number: int) -> bool:
         return number < self._progress.done_below or number in self._done
+
+
+def _moving() -> ApplicationError:
+    return ApplicationError("feed it again in a moment", type="Moving")

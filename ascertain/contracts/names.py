@@ -50,6 +50,7 @@ TIMELINE: Final = "timeline"
 # Changes of the workflow that a recorded history may be older than.
 WITHDRAWS: Final = "withdraws"
 LOOKS_AFTER_LOST_DECISION: Final = "looks_after_lost_decision"
+GIVES_WAY: Final = "gives_way"
 NEXUS_SERVICE: Final = "ascertain"
 NEXUS_TASK: Final = "task"
 

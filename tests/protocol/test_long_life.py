@@ -16,12 +16,16 @@ from ascertain.client import TaskEnded
 from ascertain.contracts import names
 from ascertain.contracts.command import Action
 from ascertain.contracts.effect import State
+from ascertain.contracts.stream import Tally as StreamTally
 from ascertain.contracts.task import TaskOutcome
+from ascertain.door import admit
 from ascertain.errors import CommandRefused, NotFound, TemporalDown
+from ascertain.stream import Stream, workflow_id
 from ascertain.testing.knob import Answer, Drop, LookupKnobs, Rule, SubmitKnobs
 from starter.temporal import TemporalServer
 from tests.protocol.deployment import step
 from tests.protocol.test_person import command
+from tests.protocol.test_stream import each
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -76,6 +80,32 @@ async def test_a_held_task_continues_as_new_and_keeps_what_was_done(deployments)
     assert result.outcome is TaskOutcome.DONE
     assert [done.step for done in result.steps] == ["a", "b"]
     assert [deployment.submits(deployment.effect("long", name)) for name in "ab"] == [1, 1]
+
+
+async def test_a_stream_whose_chunks_are_held_for_long_goes_on_in_a_new_history(deployments):
+    deployment = await deployments()
+    await deployment.worker()
+    await deployment.gate("p", paused=True)
+    stream = Stream(deployment.client, deployment.id("campaign"))
+    await stream.open()
+    handle = deployment.client.temporal.get_workflow_handle(workflow_id(stream.name))
+    begun = (await handle.describe()).run_id
+    names_of = [f"t{number}" for number in range(8)]
+    tasks = [admit(deployment.task(name, partition="p")) for name in names_of]
+
+    async def fed():
+        async for _ in stream.carry(each(tasks), chunk=1, window=8):
+            pass
+
+    async def continued():
+        return (await handle.describe()).run_id != begun
+
+    feeding = asyncio.create_task(fed())
+    await wait_until(continued, 60, what="a new history")
+    await deployment.gate("p", paused=False)
+    await feeding
+    assert (await stream.close()).tally == StreamTally(tasks=8, settled=8)
+    assert [deployment.facts(deployment.effect(name)) for name in names_of] == [1] * 8
 
 
 async def labels(handle):
