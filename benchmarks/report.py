@@ -114,14 +114,19 @@ def _cost(result: Mapping[str, Any]) -> Sheet:
 
 
 def _scale(result: Mapping[str, Any]) -> Sheet:
-    rows: list[list[str]] = []
-    for settled, found in result["scale"].items():
-        timed = [name for name in found if name != "bytes_per_effect"]
-        cells = [f"{_number(found[n]['p50_ms'])} / {_number(found[n]['p99_ms'])}" for n in timed]
-        rows.append([f"{int(settled):,}", *cells, str(found["bytes_per_effect"])])
-    names = [name for name in next(iter(result["scale"].values())) if name != "bytes_per_effect"]
-    heads = ["effects settled before", *map(_words, names), "bytes per effect"]
-    return Sheet("p50 / p99, ms", heads, rows)
+    names = list(next(iter(result["scale"].values())))
+    rows = [
+        [f"{int(settled):,}", *(_taken(found[name]) for name in names)]
+        for settled, found in result["scale"].items()
+    ]
+    return Sheet("p50 / p99, ms", ["effects settled before", *map(_words, names)], rows)
+
+
+def _taken(found: int | Mapping[str, float]) -> str:
+    """Bytes, or times."""
+    if isinstance(found, int):
+        return str(found)
+    return f"{_number(found['p50_ms'])} / {_number(found['p99_ms'])}"
 
 
 def _takeover(result: Mapping[str, Any]) -> Sheet:

@@ -34,9 +34,14 @@ _OPEN: Final = 200
 _WARM: Final = 50
 _MS: Final = 1000
 _MOST_P99: Final = 1.3
-_SIZE: Final = """
-select pg_total_relation_size('ascertain.effects') + pg_total_relation_size('ascertain.audit_events')
+_SIZES: Final = """
+select
+    pg_total_relation_size('ascertain.effects') as rows,
+    pg_total_relation_size('ascertain.audit_events') as trails,
+    pg_total_relation_size('ascertain.archived_effects') as archived
 """
+_PAGES: Final = 20
+_PAGE: Final = 1000
 _ANSWER: Final = Evidence(
     source="answer",
     rule="proof",
@@ -82,7 +87,7 @@ async def measure(
     """Fill the ledgers, measure in turns, and give the result.
 
     Each round claims and settles one effect in every ledger, and reads each now and then, so all sizes meet
-    the same weather.
+    the same weather. At the end some pages of each are archived.
 
     Args:
         folder: For the servers' data.
@@ -99,15 +104,13 @@ async def measure(
         for rows in (0, *sizes):
             tell(f"filling a ledger with {rows:,} effects")
             aged.append(await closing.enter_async_context(_filled(postgres, rows)))
-        sizes_before = [await _size(one) for one in aged]
+        begun = [await _sizes(one) for one in aged]
         for number in range(effects):
             tell(f"effect {number + 1} of {effects}")
             for one in aged:
                 await _turn(one, number)
-        grown = [await _size(one) - first for one, first in zip(aged, sizes_before, strict=True)]
-    found = {
-        f"{one.rows}": _told(one, bytes_ / effects) for one, bytes_ in zip(aged, grown, strict=True)
-    }
+        costs = [await _costs(one, was, effects) for one, was in zip(aged, begun, strict=True)]
+    found = {f"{one.rows}": _told(one, cost) for one, cost in zip(aged, costs, strict=True)}
     words = ["./run bench scale", *(f"--rows {rows}" for rows in sizes), f"--effects {effects}"]
     return {
         "command": " ".join(words),
@@ -174,18 +177,43 @@ def _settled(name: str) -> Outcome:
     return Settled(receipt=receipt, evidence=_ANSWER)
 
 
-async def _size(aged: Aged) -> int:
+async def _sizes(aged: Aged) -> Mapping[str, int]:
     connection = await asyncpg.connect(aged.database, ssl=False)
     try:
-        size: int = await connection.fetchval(_SIZE)
+        found = await connection.fetchrow(_SIZES)
     finally:
         await connection.close()
-    return size
+    return {} if found is None else dict(found)
 
 
-def _told(aged: Aged, bytes_per_effect: float) -> dict[str, Any]:
+async def _costs(aged: Aged, begun: Mapping[str, int], effects: int) -> dict[str, int]:
+    """Bytes of an effect with its trail and their indexes, before it is archived and after."""
+    grown = await _sizes(aged)
+    row, trail = ((grown[of] - begun[of]) / effects for of in ("rows", "trails"))
+    archived = await _archive(aged)
+    kept = (await _sizes(aged))["archived"] - begun["archived"]
     return {
-        "bytes_per_effect": round(bytes_per_effect),
+        "bytes_per_effect": round(row + trail),
+        "archived_bytes_per_effect": round(kept / archived + trail),
+    }
+
+
+async def _archive(aged: Aged) -> int:
+    """Archive some pages; gives back how many effects that were."""
+    archived, after = 0, ""
+    for _ in range(_PAGES):
+        page = await aged.timed(
+            "archive", aged.ledger.upkeep.archive(timedelta(0), after=after, limit=_PAGE)
+        )
+        archived, after = archived + page.archived, page.last
+        if page.seen < _PAGE:
+            break
+    return archived
+
+
+def _told(aged: Aged, cost: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        **cost,
         **{
             what: {
                 "p50_ms": float(f"{statistics.median(took) * _MS:.3g}"),

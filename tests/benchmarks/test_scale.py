@@ -15,7 +15,8 @@ from benchmarks.seed import seed
 from tests.ledger.steps import granted, moved, request, settled
 
 ROOT = Path(__file__).parents[2]
-READS = {"claim", "settle", "sweep", "list", "partitions", "metrics", "one_task"}
+TIMED = {"claim", "settle", "sweep", "list", "partitions", "metrics", "one_task", "archive"}
+SIZES = {"bytes_per_effect", "archived_bytes_per_effect"}
 COUNTS = """
 select count(*) as effects, count(distinct task_id) as tasks, count(distinct external_id) as facts,
     (select count(*) from ascertain.audit_events) as events
@@ -65,5 +66,6 @@ def test_ledgers_of_different_size_are_measured_side_by_side() -> None:
     assert found["command"] == "./run bench scale --rows 300 --effects 3"
     assert set(found["scale"]) == {"0", "300"}
     for told in found["scale"].values():
-        assert set(told) == READS | {"bytes_per_effect"}
+        assert set(told) == TIMED | SIZES
+        assert told["archived_bytes_per_effect"] > 0
     assert [aim["what"] for aim in found["aims"]["300 / 0"]] == ["claim p99"]
