@@ -122,6 +122,14 @@ def _scale(result: Mapping[str, Any]) -> Sheet:
     return Sheet("p50 / p99, ms", ["effects settled before", *map(_words, names)], rows)
 
 
+def _quarantined(result: Mapping[str, Any]) -> Sheet:
+    found = dict(result["quarantined"])
+    effects = found.pop("effects")
+    rows = [[f"{effects:,}", *map(_taken, found.values())]]
+    heads = ["effects that wait for a person", *map(_words, found)]
+    return Sheet("Listed, p50 / p99, ms", heads, rows)
+
+
 def _taken(found: int | Mapping[str, float]) -> str:
     """Bytes, or times."""
     if isinstance(found, int):
@@ -178,7 +186,7 @@ def _aims(result: Mapping[str, Any]) -> Sheet:
 # By the key that only a result of the kind has.
 _SHEETS: Final[Mapping[str, Sequence[Callable[[Mapping[str, Any]], Sheet]]]] = {
     "sides": (_processor, _time, _cost, _ratios),
-    "scale": (_scale,),
+    "scale": (_scale, _quarantined),
     "takeover": (_takeover,),
     "memory": (_memory,),
 }

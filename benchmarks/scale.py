@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import asyncpg
 
 from ascertain import keys
-from ascertain.contracts.claim import ClaimRequest, Granted
+from ascertain.contracts.claim import ClaimRequest, Granted, Moved, Verdict
 from ascertain.contracts.effect import Evidence, Receipt, State
 from ascertain.contracts.outcome import Outcome, Settled, Unknown
 from ascertain.contracts.task import Step, Task
@@ -42,6 +42,7 @@ select
 """
 _PAGES: Final = 20
 _PAGE: Final = 1000
+_LISTS: Final = 10
 _ANSWER: Final = Evidence(
     source="answer",
     rule="proof",
@@ -82,7 +83,11 @@ class Aged:
 
 
 async def measure(
-    folder: Path, sizes: Sequence[int], effects: int, tell: Callable[[str], None]
+    folder: Path,
+    sizes: Sequence[int],
+    effects: int,
+    quarantined: int,
+    tell: Callable[[str], None],
 ) -> dict[str, Any]:
     """Fill the ledgers, measure in turns, and give the result.
 
@@ -93,6 +98,7 @@ async def measure(
         folder: For the servers' data.
         sizes: Settled rows; a ledger without any is measured beside them.
         effects: Are settled in each.
+        quarantined: So many wait for a person, in a ledger of their own, and are listed by their cause.
         tell: Is told what comes next.
     """
     before = machine.load_average()
@@ -110,38 +116,69 @@ async def measure(
             for one in aged:
                 await _turn(one, number)
         costs = [await _costs(one, was, effects) for one, was in zip(aged, begun, strict=True)]
+        tell(f"filling a ledger with {quarantined:,} quarantined effects")
+        waiting = await _waiting(postgres, quarantined)
     found = {f"{one.rows}": _told(one, cost) for one, cost in zip(aged, costs, strict=True)}
-    words = ["./run bench scale", *(f"--rows {rows}" for rows in sizes), f"--effects {effects}"]
+    words = [
+        "./run bench scale",
+        *(f"--rows {rows}" for rows in sizes),
+        f"--effects {effects} --quarantined {quarantined}",
+    ]
     return {
         "command": " ".join(words),
         "machine": machine.machine(),
         "load_average": {"before": before, "after": machine.load_average()},
         "versions": machine.versions(),
         "scale": found,
+        "quarantined": {"effects": quarantined, **waiting},
         "aims": {f"{rows:,} / 0": [_aim(found, f"{rows}")] for rows in sizes},
     }
 
 
 @asynccontextmanager
-async def _filled(postgres: EmbeddedPostgres, rows: int) -> AsyncGenerator[Aged]:
-    database = await postgres.create_database(f"ledger_{rows}")
+async def _opened(postgres: EmbeddedPostgres, name: str, rows: int) -> AsyncGenerator[Aged]:
+    database = await postgres.create_database(f"ledger_{name}")
     await migrate(database)
     ledger = await open_ledger(database, connections=1)
     try:
-        first = await _begun(ledger, "first")
-        await ledger.record(first.lease, _settled("first"))
+        yield Aged(rows, ledger, database)
+    finally:
+        await ledger.aclose()
+
+
+@asynccontextmanager
+async def _filled(postgres: EmbeddedPostgres, rows: int) -> AsyncGenerator[Aged]:
+    async with _opened(postgres, f"{rows}", rows) as aged:
+        first = await _begun(aged.ledger, "first")
+        await aged.ledger.record(first.lease, _settled("first"))
         if rows:
-            await seed(database, first.lease.effect_id, rows)
+            await seed(aged.database, first.lease.effect_id, rows)
         for number in range(_OPEN):
-            opened = await _begun(ledger, f"open-{number}")
-            await ledger.record(opened.lease, Unknown(error_class="reset", evidence=_RESET))
-        aged = Aged(rows, ledger, database)
+            opened = await _begun(aged.ledger, f"open-{number}")
+            await aged.ledger.record(opened.lease, Unknown(error_class="reset", evidence=_RESET))
         for number in range(_WARM):
             await _turn(aged, -1 - number)
         aged.took.clear()
         yield aged
-    finally:
-        await ledger.aclose()
+
+
+async def _waiting(postgres: EmbeddedPostgres, rows: int) -> dict[str, Any]:
+    """What it takes to list so many effects that wait for a person, one by one and by their cause."""
+    async with _opened(postgres, "quarantined", 0) as aged:
+        begun = await _begun(aged.ledger, "first")
+        lost = Unknown(error_class="reset", evidence=_RESET)
+        written = await aged.ledger.record(begun.lease, lost)
+        if not isinstance(written, Moved):
+            raise TypeError(f"it was not recorded: {written}")
+        stop = Verdict(State.QUARANTINED, _RESET, error_class="no_lookup")
+        effect_id = begun.lease.effect_id
+        await aged.ledger.converge(effect_id, written.row.version, stop, "benchmark")
+        await seed(aged.database, effect_id, rows)
+        page = EffectFilter(states=frozenset({State.QUARANTINED}))
+        for _ in range(_LISTS):
+            await aged.timed("one_page", aged.ledger.effects(page))
+            await aged.timed("by_cause", aged.ledger.upkeep.quarantined())
+    return _told(aged, {})
 
 
 async def _turn(aged: Aged, number: int) -> None:

@@ -22,6 +22,9 @@ def scale(
         typer.Option(min=1, help="Settled effects in a ledger; may be given again."),
     ] = None,
     effects: Annotated[int, typer.Option(min=1, help="Are settled in each of them.")] = 1000,
+    quarantined: Annotated[
+        int, typer.Option(min=1, help="Wait for a person in a ledger of their own.")
+    ] = 100_000,
     as_json: Annotated[
         bool, typer.Option("--json", help="The result as JSON on standard output.")
     ] = False,
@@ -35,5 +38,5 @@ def scale(
     that.
     """
     with Console(stderr=True).status("starting the server") as status, folder_of_run() as folder:
-        found = asyncio.run(measure(folder, rows or _ROWS, effects, status.update))
+        found = asyncio.run(measure(folder, rows or _ROWS, effects, quarantined, status.update))
     show(found, as_json=as_json, markdown=markdown)

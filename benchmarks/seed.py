@@ -20,7 +20,7 @@ where attrelid = $1::text::regclass and attnum > 0 and not attisdropped and attn
 _EFFECTS: Final = """
 insert into ascertain.effects (effect_id, task_id, external_id, receipt, state_since, {columns})
 select
-    'ef1-' || lpad(to_hex(n), 32, '0'), 'seed-' || n, 'seed-' || n,
+    'ef1-' || lpad(to_hex(n), 32, '0'), 'seed-' || n, case when receipt is not null then 'seed-' || n end,
     receipt || jsonb_build_object('external_id', 'seed-' || n), state_since - n * interval '1 second',
     {columns}
 from ascertain.effects
@@ -42,7 +42,7 @@ _PIECE: Final = 100_000
 
 
 async def seed(database: str, effect_id: str, rows: int) -> None:
-    """Put so many settled effects, each with its trail, beside one that is settled already.
+    """Put so many effects, each with its trail, beside one that stands as they shall.
 
     Args:
         database: Of a migrated ledger; as a superuser, for triggers are passed by.

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ascertain.cli import listing, output, place, wording
 from ascertain.cli.text import plain
-from ascertain.contracts.effect import State
-from ascertain.ports import EffectFilter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import timedelta
     from pathlib import Path
 
-    from ascertain.contracts.effect import EffectRow, Evidence
-
-_MOST: Final = 100_000
-_EXAMPLES: Final = 5
-_FEW_WORDS: Final = 100
+    from ascertain.ports import Waiting
 
 # The safe next step for each cause; what a person decides is decided task by task.
 NEXT: Final[Mapping[str, str]] = {
@@ -45,47 +36,24 @@ NEXT: Final[Mapping[str, str]] = {
 OTHERWISE: Final = "Explain one of them; retry if you do not know either, for it begins by asking."
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Why effects wait: the same kind, partition, error class and last answer of the outside."""
+def document(group: Waiting) -> dict[str, object]:
+    """A group as one JSON object."""
+    return {
+        "kind": group.kind,
+        "partition": group.partition,
+        "error_class": group.error_class or None,
+        "answer": plain(group.answer) or None,
+        "count": group.count,
+        "oldest_since": group.oldest_since.isoformat(),
+        "oldest_age_seconds": int(group.age.total_seconds()),
+        "examples": list(group.examples),
+        "safe_next": safe_next(group),
+    }
 
-    kind: str
-    partition: str
-    error_class: str
-    answer: str
 
-    @property
-    def safe_next(self) -> str:
-        """What to do about them, in one sentence."""
-        return NEXT.get(self.error_class, OTHERWISE)
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The effects of one cause, the longest waiting first."""
-
-    cause: Cause
-    rows: tuple[EffectRow, ...]
-
-    @property
-    def age(self) -> timedelta:
-        """How long the oldest has waited."""
-        return self.rows[0].now - self.rows[0].state_since
-
-    def document(self) -> dict[str, object]:
-        """As one JSON object."""
-        cause = self.cause
-        return {
-            "kind": cause.kind,
-            "partition": cause.partition,
-            "error_class": cause.error_class or None,
-            "answer": cause.answer or None,
-            "count": len(self.rows),
-            "oldest_since": self.rows[0].state_since.isoformat(),
-            "oldest_age_seconds": int(self.age.total_seconds()),
-            "examples": [row.task_id for row in self.rows[:_EXAMPLES]],
-            "safe_next": cause.safe_next,
-        }
+def safe_next(group: Waiting) -> str:
+    """What to do about them, in one sentence."""
+    return NEXT.get(group.error_class, OTHERWISE)
 
 
 async def list_causes(asked: listing.Filter, config: Path | None, *, as_json: bool) -> None:
@@ -101,41 +69,19 @@ async def list_causes(asked: listing.Filter, config: Path | None, *, as_json: bo
         await listing.list_tasks(asked, config, as_json=as_json)
         return
     asked.query()  # refuses names that nothing can have
-    which = EffectFilter(
-        states=frozenset({State.QUARANTINED}), partition=asked.partition, limit=_MOST
-    )
-    async with where.ledger() as ledger:
-        rows = await ledger.effects(which)
-        answers = await ledger.last_answers([row.effect_id for row in rows])
     found = None if asked.kind is None and not as_json else await listing.search(asked, config)
-    if asked.kind is not None and found is not None:  # a task's kind stands with Temporal alone
-        rows = [row for row in rows if row.task_id in {task.task_id for task in found}]
-    groups = causes(rows, answers)
+    # A task's kind stands with Temporal alone.
+    of_kind = None if asked.kind is None or found is None else [task.task_id for task in found]
+    async with where.ledger() as ledger:
+        groups = await ledger.upkeep.quarantined(asked.partition, of_kind)
     if as_json:
         tasks = [task.document() for task in found or ()]
-        output.document({"groups": [group.document() for group in groups], "tasks": tasks})
+        output.document({"groups": [document(group) for group in groups], "tasks": tasks})
         return
     show(groups)
 
 
-def causes(rows: Sequence[EffectRow], answers: Mapping[str, Evidence]) -> list[Group]:
-    """Rows by their cause, the largest group first."""
-    known: defaultdict[Cause, list[EffectRow]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: row.state_since):
-        answer = _answer(answers.get(row.effect_id))
-        known[Cause(row.kind, row.partition, row.error_class or "", answer)].append(row)
-    groups = [Group(cause, tuple(waiting)) for cause, waiting in known.items()]
-    return sorted(groups, key=lambda group: -len(group.rows))
-
-
-def _answer(told: Evidence | None) -> str:
-    """A lookup's words name the facts of one effect; its rule is what many have in common."""
-    if told is None:
-        return ""
-    return told.rule if told.source == "lookup" else plain(told.detail or told.rule)[:_FEW_WORDS]
-
-
-def show(groups: Sequence[Group]) -> None:
+def show(groups: Sequence[Waiting]) -> None:
     """Print the groups and what is safe next about each cause."""
     if not groups:
         output.line("Nothing waits for a person.")
@@ -152,20 +98,20 @@ def show(groups: Sequence[Group]) -> None:
         ),
         [
             (
-                str(len(group.rows)),
+                str(group.count),
                 wording.age(group.age),
-                group.cause.kind,
-                group.cause.partition,
-                group.cause.error_class,
-                group.cause.answer or "nothing",
-                group.rows[0].task_id,
+                group.kind,
+                group.partition,
+                group.error_class,
+                plain(group.answer) or "nothing",
+                group.examples[0],
             )
             for group in groups
         ],
     )
     output.line()
     for text in dict.fromkeys(
-        f"{group.cause.error_class or 'other'}: {group.cause.safe_next}" for group in groups
+        f"{group.error_class or 'other'}: {safe_next(group)}" for group in groups
     ):
         output.line(text)
     output.line("Each task: `explain TASK`, then `takeover TASK ...`; single tasks with --flat.")

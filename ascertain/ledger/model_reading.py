@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ascertain.contracts.effect import TERMINAL, AuditEvent, EffectRow, Evidence
+from ascertain.contracts.effect import TERMINAL, AuditEvent, EffectRow
 from ascertain.ledger import twin
 from ascertain.ledger.memory import Remembering
 from ascertain.ledger.row import as_restored
 from ascertain.ports import Case, EffectFilter, Trail
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from ascertain.ports import Page
@@ -31,15 +31,6 @@ class ModelReading(Remembering):
     async def proved(self, kind: str, external_ids: Sequence[str]) -> frozenset[str]:
         """See ``ports.Ledger.proved``."""
         return frozenset(name for name in external_ids if self._memory.proved_by(kind, name))
-
-    async def last_answers(self, effect_ids: Sequence[str]) -> Mapping[str, Evidence]:
-        """See ``ports.Ledger.last_answers``."""
-        return {
-            event.effect_id: event.evidence
-            for name in effect_ids
-            for event in self._memory.trails.get(name, ())
-            if event.evidence.source in {"answer", "phase", "lookup"}
-        }
 
     async def effects(self, which: EffectFilter) -> Sequence[EffectRow]:
         """See ``ports.Ledger.effects``."""

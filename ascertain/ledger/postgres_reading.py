@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ascertain.contracts.effect import TERMINAL, Evidence
+from ascertain.contracts.effect import TERMINAL
 from ascertain.ledger import row as rows
 from ascertain.ledger.statement import statement
 from ascertain.ports import Case, Trail
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ascertain.contracts.effect import AuditEvent, EffectRow
     from ascertain.ledger.session import Session
@@ -22,7 +22,6 @@ _TASK_EFFECTS: Final = statement("task_effects")
 _ALL_EFFECTS: Final = statement("all_effects")
 _OPEN_TRAILS: Final = statement("open_trails")
 _ALL_TRAILS: Final = statement("all_trails")
-_LAST_ANSWERS: Final = statement("last_answers")
 _PROVED: Final = statement("proved")
 _QUIET_EFFECTS: Final = statement("quiet_effects")
 _AUDIT: Final = statement("audit")
@@ -46,14 +45,6 @@ class PostgresReading:
         """See ``ports.Ledger.proved``."""
         found = await self._session.fetch(_PROVED, kind, list(external_ids))
         return frozenset(record["external_id"] for record in found)
-
-    async def last_answers(self, effect_ids: Sequence[str]) -> Mapping[str, Evidence]:
-        """See ``ports.Ledger.last_answers``."""
-        found = await self._session.fetch(_LAST_ANSWERS, list(effect_ids))
-        return {
-            record["effect_id"]: Evidence.model_validate_json(record["evidence"])
-            for record in found
-        }
 
     async def effects(self, which: EffectFilter) -> Sequence[EffectRow]:
         """See ``ports.Ledger.effects``."""

@@ -10,7 +10,7 @@ from ascertain.contracts.census import CensusReport
 from ascertain.contracts.effect import UNRESOLVED, AuditEvent, State
 from ascertain.ledger import row as rows
 from ascertain.ledger.statement import statement
-from ascertain.ports import ArchivedPage, KeptCensus, Measured, Spread, Standing, Tally
+from ascertain.ports import ArchivedPage, KeptCensus, Measured, Spread, Standing, Tally, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _SETTLED_PAGE: Final = statement("settled_page")
 _STANDING: Final = statement("standing")
 _TALLIES: Final = statement("tallies")
+_QUARANTINED: Final = statement("quarantined")
 _ARCHIVE_PAGE: Final = statement("archive_page")
 _KEEP_CENSUS: Final = statement("keep_census")
 _CENSUSES: Final = statement("censuses")
@@ -71,6 +72,26 @@ class PostgresUpkeep:
                 State(record["state"]),
                 record["count"],
                 record["stuck_for"],
+            )
+            for record in found
+        ]
+
+    async def quarantined(
+        self, partition: str | None = None, task_ids: Collection[str] | None = None
+    ) -> Sequence[Waiting]:
+        """See ``ports.Upkeep.quarantined``."""
+        some = None if task_ids is None else [*task_ids]
+        found = await self._session.fetch(_QUARANTINED, partition, some)
+        return [
+            Waiting(
+                record["kind"],
+                record["partition"],
+                record["error_class"],
+                record["answer"],
+                record["count"],
+                record["oldest_since"],
+                record["age"],
+                tuple(record["examples"]),
             )
             for record in found
         ]

@@ -24,6 +24,7 @@ from ascertain.ports.upkeep import (
     Standing,
     Tally,
     Upkeep,
+    Waiting,
 )
 
 __all__ = [
@@ -51,4 +52,5 @@ __all__ = [
     "Tasks",
     "Trail",
     "Upkeep",
+    "Waiting",
 ]

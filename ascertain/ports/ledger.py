@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime
 
     from ascertain.contracts.breaker import Doubt, Trip
@@ -172,10 +172,6 @@ class Ledger(Protocol):
 
     async def proved(self, kind: str, external_ids: Sequence[str]) -> frozenset[str]:
         """Which of these facts prove an effect of the kind already."""
-        ...
-
-    async def last_answers(self, effect_ids: Sequence[str]) -> Mapping[str, Evidence]:
-        """What the outside last said of each effect, to an attempt or a lookup; none if it never did."""
         ...
 
     async def effects(self, which: EffectFilter) -> Sequence[EffectRow]:

@@ -40,6 +40,27 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """Effects that wait for a person for the same cause.
+
+    Attributes:
+        answer: What the outside last said, to an attempt or a lookup, in its first hundred characters; of a
+            lookup its rule, for its words name the facts of one effect. Empty if it never said anything.
+        oldest_since: Since when the first of them waits, and ``age`` for how long.
+        examples: Some of their tasks, the longest waiting first.
+    """
+
+    kind: str
+    partition: str
+    error_class: str
+    answer: str
+    count: int
+    oldest_since: datetime
+    age: timedelta
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ArchivedPage:
     """One page of effects of which the settled ones were archived.
 
@@ -120,6 +141,12 @@ class Upkeep(Protocol):
 
     async def tallies(self, states: Collection[State] = UNRESOLVED) -> Sequence[Tally]:
         """What is open in some of the states that are not final, by kind, partition and state."""
+        ...
+
+    async def quarantined(
+        self, partition: str | None = None, task_ids: Collection[str] | None = None
+    ) -> Sequence[Waiting]:
+        """What is QUARANTINED by its cause, the most first; None does not restrict."""
         ...
 
     async def keep_census(self, report: CensusReport) -> None:

@@ -54,7 +54,19 @@ async def test_a_seeded_effect_is_settled_and_a_new_one_is_claimed_beside_it(
 
 def test_ledgers_of_different_size_are_measured_side_by_side() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "scale", "--rows", "300", "--effects", "3", "--json"],
+        [
+            sys.executable,
+            "-m",
+            "benchmarks",
+            "scale",
+            "--rows",
+            "300",
+            "--effects",
+            "3",
+            "--quarantined",
+            "70",
+            "--json",
+        ],
         cwd=ROOT,
         check=False,
         capture_output=True,
@@ -63,9 +75,10 @@ def test_ledgers_of_different_size_are_measured_side_by_side() -> None:
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["command"] == "./run bench scale --rows 300 --effects 3"
+    assert found["command"] == "./run bench scale --rows 300 --effects 3 --quarantined 70"
     assert set(found["scale"]) == {"0", "300"}
     for told in found["scale"].values():
         assert set(told) == TIMED | SIZES
         assert told["archived_bytes_per_effect"] > 0
+    assert set(found["quarantined"]) == {"effects", "one_page", "by_cause"}
     assert [aim["what"] for aim in found["aims"]["300 / 0"]] == ["claim p99"]

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ascertain import policy
 from ascertain.cli import quarantine
 from ascertain.cli.quarantine import NEXT
-from ascertain.contracts.effect import Evidence, State
 from ascertain.contracts.epoch import RESTORED
+from ascertain.ports import Waiting
 from tests.cli.test_tasks import quarantined
-from tests.core.rows import row
 
 
 async def test_what_waits_is_listed_by_its_cause_with_count_age_and_the_safe_next_step(deployed):
@@ -34,15 +34,12 @@ async def test_nothing_that_waits_is_said_in_one_line(deployed):
 
 
 def test_what_a_restore_put_in_doubt_is_a_group_of_its_own_that_says_so(capsys):
-    forgotten = row(State.QUARANTINED, lease_owner=RESTORED, error_class=RESTORED)
-    lost = row(State.QUARANTINED, effect_id="ef1-b", error_class="no_lookup")
-    said = Evidence(source="answer", rule="answer_lost", detail="left, no complete answer")
-    groups = quarantine.causes([forgotten, lost], {"ef1-b": said})
-    assert [group.cause.error_class for group in groups] == ["restored", "no_lookup"]
-    assert groups[0].document()["answer"] is None
-    quarantine.show(groups)
+    age = timedelta(seconds=12)
+    group = Waiting("toy.fact", "p", RESTORED, "", 1, datetime.now(UTC) - age, age, ("task-1",))
+    assert quarantine.document(group)["answer"] is None
+    quarantine.show([group])
     table = capsys.readouterr().out
-    assert re.search(r"1\s+\d+ seconds\s+toy.fact\s+p\s+restored\s+nothing\s+task-1", table)
+    assert re.search(r"1\s+12 seconds\s+toy.fact\s+p\s+restored\s+nothing\s+task-1", table)
     assert "restored: The ledger was restored and may have forgotten what was done" in table
 
 

@@ -154,6 +154,7 @@ async def test_every_hot_statement_reads_by_index_and_none_reads_what_is_closed(
     assert "effects_open" in plans["open_effects"]
     assert "effects_open" in plans["quiet_effects"]
     assert "effects_open" in plans["tallies"]
+    assert "effects_open" in plans["quarantined"]
     assert pages < 2 * UNRESOLVED, "metrics cost what is unresolved"
     assert "effects_one_effect_per_fact" in plans["settled_page"]
     assert "effects_one_live_per_step" in plans["task_effects"]

@@ -50,6 +50,25 @@ async def test_where_effects_stand_is_told_of_those_that_were_claimed(
     assert found == {lease.effect_id: Standing("toy.fact", State.IN_FLIGHT)}
 
 
+async def test_what_waits_for_a_person_is_told_by_its_cause_the_most_first(
+    ledger: PostgresLedger, clock: Clock
+) -> None:
+    for name, error_class in (("a", "several"), ("b", "no_lookup"), ("c", "no_lookup")):
+        row = await in_state(ledger, State.UNKNOWN, name)
+        last = Evidence(source="lookup", rule=error_class, detail=f"words about {name} alone")
+        stopped = verdict(State.QUARANTINED, error_class=error_class, evidence=last)
+        await moved(ledger.converge(row.effect_id, row.version, stopped, "reconciler"))
+        await clock.advance(timedelta(minutes=1))
+    await in_state(ledger, State.UNKNOWN, "d")
+    many, one = await ledger.upkeep.quarantined("p")
+    assert (many.error_class, many.count, many.examples) == ("no_lookup", 2, ("task-b", "task-c"))
+    assert many.age >= timedelta(minutes=2)
+    assert (one.error_class, one.count, one.answer) == ("several", 1, "several")
+    assert await ledger.upkeep.quarantined("elsewhere") == []
+    (chosen,) = await ledger.upkeep.quarantined(None, ["task-c", "task-d"])
+    assert chosen.examples == ("task-c",)
+
+
 async def test_what_is_unresolved_is_counted_with_the_age_of_the_oldest(
     ledger: PostgresLedger, clock: Clock
 ) -> None:

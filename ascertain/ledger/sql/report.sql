@@ -74,13 +74,6 @@ limit $5
 -- One effect as it stands.
 select e.*, ascertain.clock() as now from ascertain.known_effects as e where e.effect_id = $1
 
--- name: last_answers
--- What the outside last said of each of these effects.
-select distinct on (a.effect_id) a.effect_id, a.evidence
-from ascertain.audit_events as a
-where a.effect_id = any ($1::text[]) and a.evidence ->> 'source' in ('answer', 'phase', 'lookup')
-order by a.effect_id, a.seq desc
-
 -- name: proved
 -- Which of these facts outside prove an effect of this kind.
 select e.external_id

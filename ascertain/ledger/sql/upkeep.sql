@@ -48,6 +48,35 @@ from ascertain.audit_events
 where effect_id = any ($1::text[])
 order by effect_id, seq
 
+-- name: quarantined
+-- What waits for a person, by its cause: kind, partition, error class, and what the outside last said of it.
+select
+    kind, partition, coalesce(error_class, '') as error_class, answer, count(*) as count,
+    min(state_since) as oldest_since, ascertain.clock() - min(state_since) as age,
+    (array_agg(task_id order by state_since, effect_id))[1:5] as examples
+from (
+    select
+        e.*,
+        coalesce(
+            case
+                when said.evidence ->> 'source' = 'lookup' then said.evidence ->> 'rule'
+                else left(coalesce(nullif(said.evidence ->> 'detail', ''), said.evidence ->> 'rule'), 100)
+            end,
+            '') as answer
+    from ascertain.effects as e
+    left join lateral (
+        select a.evidence
+        from ascertain.audit_events as a
+        where a.effect_id = e.effect_id and a.evidence ->> 'source' in ('answer', 'phase', 'lookup')
+        order by a.seq desc
+        limit 1
+    ) as said on true
+    where e.state = 'QUARANTINED'
+        and ($1::text is null or e.partition = $1) and ($2::text[] is null or e.task_id = any ($2::text[]))
+) as waiting
+group by kind, partition, coalesce(error_class, ''), answer
+order by count desc, oldest_since
+
 -- name: archive_page
 -- Archive what has been settled for long from one page of effects; or only count it.
 select seen, archived, last from ascertain.archive_page($1, $2::interval, $3::integer, $4::boolean)
