@@ -16,7 +16,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
-from ascertain.contracts.incident import IncidentRequest, IncidentStatus
+from ascertain.contracts.incident import PREFIX, IncidentRequest, IncidentStatus
 from ascertain.contracts.replay import ReplayRequest, ReplayStatus, Said, Say
 from ascertain.ending import missed, words
 from ascertain.errors import CommandRefused, Conflict, NotFound, TemporalDown
@@ -55,7 +55,7 @@ class Operations:
             NotFound: There is no such replay.
             TemporalDown: No worker answered.
         """
-        return await self._status(replay_id, ReplayStatus)
+        return await self._status(replay_id, ReplayStatus, _replay(replay_id))
 
     async def open_incident(self, request: IncidentRequest) -> None:
         """Open an incident; a partition has one at a time.
@@ -74,7 +74,7 @@ class Operations:
             NotFound: There is no such incident.
             TemporalDown: No worker answered.
         """
-        return await self._status(incident_id, IncidentStatus)
+        return await self._status(incident_id, IncidentStatus, _incident(incident_id))
 
     async def say(self, workflow_id: str, what: str, word: Say) -> str:
         """Tell a replay or an incident what a person says, and give its answer.
@@ -100,7 +100,9 @@ class Operations:
                         rpc_timeout=ANSWER_WITHIN,
                     )
         except NotFound as error:
-            raise await missed(self._temporal, workflow_id, workflow_id, error) from error
+            of_incident = what in {names.APPROVE, names.CLOSE}
+            name = _incident(workflow_id) if of_incident else _replay(workflow_id)
+            raise await missed(self._temporal, workflow_id, name, error) from error
         except WorkflowUpdateFailedError as error:
             raise CommandRefused(f"{workflow_id}: {words(error.cause)}") from error
         except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
@@ -126,7 +128,7 @@ class Operations:
         except WorkflowAlreadyStartedError as error:
             raise Conflict(f"{workflow_id} was started before; ask for its status") from error
 
-    async def _status(self, workflow_id: str, form: type[StatusT]) -> StatusT:
+    async def _status(self, workflow_id: str, form: type[StatusT], name: str) -> StatusT:
         handle = self._temporal.get_workflow_handle(workflow_id)
         try:
             with answered(f"ask {workflow_id}"):
@@ -134,7 +136,17 @@ class Operations:
                 status: Any = await handle.query(
                     names.STATUS, result_type=form, rpc_timeout=ANSWER_WITHIN
                 )
+        except NotFound as error:
+            raise NotFound(f"there is no {name}") from error
         except WorkflowQueryFailedError as error:
             raise TemporalDown(f"{workflow_id} could not answer: {error}") from error
         answer: StatusT = status
         return answer
+
+
+def _replay(replay_id: str) -> str:
+    return f"replay {replay_id}"
+
+
+def _incident(incident_id: str) -> str:
+    return f"incident in partition {incident_id.removeprefix(PREFIX)}"

@@ -148,7 +148,8 @@ class Settings(StrictValue):
         if not url:
             raise InvalidSettings(
                 f"no ledger: set {LEDGER_VARIABLE}, {LEDGER_FILE_VARIABLE} or [ledger] url in the "
-                "deployment file, or start a development stack with `ascertain dev`"
+                "deployment file, or start a development stack with `ascertain dev` (ASCERTAIN_DATA names "
+                "one that is kept elsewhere)"
             )
         return url
 

@@ -14,6 +14,7 @@ from ascertain.contracts.incident import PREFIX, Approval, IncidentRequest, Step
 from ascertain.errors import CommandRefused
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import timedelta
     from pathlib import Path
 
@@ -76,10 +77,7 @@ async def status(partition: str, config: Path | None, *, as_json: bool) -> None:
         output.line(f"replay {found.replay_id}")
         print_tally(found.tally)
     output.lines(f"refused: {words}" for words in found.refused)
-    if found.waiting_for is not None:
-        output.line(f'`ascertain incident approve {partition} --reason "WHY"` lets it begin.')
-    if found.closed is not None:
-        output.line(f"Closed by {found.closed.operator}: {found.closed.reason}.")
+    output.lines(_next(found))
 
 
 async def approve(
@@ -102,8 +100,7 @@ async def approve(
     if step is None:
         found = await asked.incident_status(incident_id)
         if found.waiting_for is None:
-            doing = f"{found.doing} is under way" if found.doing else "every step is done"
-            raise CommandRefused(f"{incident_id}: no step waits for approval: {doing}")
+            raise CommandRefused(f"{incident_id}: no step waits for approval: {_why(found)}")
         step = found.waiting_for
     word = Approval(**said(operator, reason).model_dump(), step=Step(step))
     message = await asked.say(incident_id, names.APPROVE, word)
@@ -123,6 +120,30 @@ async def close(
     incident_id = f"{PREFIX}{partition}"
     message = await asked.say(incident_id, names.CLOSE, said(operator, reason))
     _print(incident_id, message, as_json=as_json)
+
+
+def _why(found: IncidentStatus) -> str:
+    """Why none waits, and what comes next."""
+    partition = found.partition
+    if found.closed is not None:
+        by = f"{found.closed.operator} closed it"
+        return f"{by}; `ascertain incident open {partition}` opens another"
+    if found.doing is not None:
+        return f"{found.doing} is under way; `ascertain incident status {partition}` says when it is done"
+    return f"every step is done; `ascertain incident close {partition}` ends it"
+
+
+def _next(found: IncidentStatus) -> Iterable[str]:
+    """What can be done about it now."""
+    partition = found.partition
+    if found.waiting_for is not None:
+        yield f'`ascertain incident approve {partition} --reason "WHY"` lets it begin.'
+    if found.closed is None and found.waiting_for is None and found.doing is None:
+        yield f'`ascertain incident close {partition} --reason "WHY"` ends it.'
+    if found.closed is not None:
+        yield f"Closed by {found.closed.operator}: {found.closed.reason}."
+        if Step.RESUME not in {done.step for done in found.done}:
+            yield f"The partition stays paused until `ascertain resume {partition}`."
 
 
 def _print(incident_id: str, message: str, *, as_json: bool) -> None:

@@ -227,7 +227,7 @@ def _print_effect(known: Known, effect: KnownEffect) -> None:
                 str(event.attempt),
                 wording.moment(event.at),
                 wording.worker(event.actor),
-                event.move,
+                event.evidence.rule if event.move == wording.NOTE else event.move,
                 plain(event.evidence.detail or event.evidence.rule)[:_FEW_WORDS],
             )
             for event in effect.trail

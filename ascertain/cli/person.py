@@ -146,11 +146,10 @@ async def _settled(where: Place, client: Client, task_id: str, order: Order) -> 
     undoable = (await _status(client, task_id)).undoable
     able = [done for done in undoable if order.effect_id in {None, done.effect_id}]
     if len(able) != 1:
-        steps = ", ".join(f"{done.step} ({done.effect_id})" for done in undoable) or "none"
-        raise CommandRefused(
-            f"task {task_id}: undo is about one settled step that declares an undo and still has it; say "
-            f"which by --effect: {steps}"
-        )
+        steps = ", ".join(f"{done.step} ({done.effect_id})" for done in undoable)
+        which = f"say which by --effect: {steps}" if steps else "there is none"
+        why = "undo is about one settled step that declares an undo and still has it"
+        raise CommandRefused(f"task {task_id}: {why}; {which}")
     async with where.ledger() as ledger:
         case = await ledger.inspect(able[0].effect_id)
     if case is None:

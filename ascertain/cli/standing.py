@@ -128,7 +128,7 @@ def attempts(effect: KnownEffect) -> str:
     if forgotten:
         told += f", {forgotten} only because of a restore"
     if effect.open and counted != row.attempt - forgotten:
-        told += f", {counted} of its budget"
+        told += f", {counted} of them in its budget"
     return told
 
 

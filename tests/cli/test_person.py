@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import re
 import shlex
 from typing import Self
 
@@ -295,6 +296,7 @@ async def test_a_settled_step_is_taken_back_by_the_line_that_is_advised(deployed
 
     await wait_until(taken_back, what="the undo")
     shown = (await deployed.cli("show", task_id)).out
+    assert re.search(r"ada\s+undo\s+ada: ordered twice", shown)
     fact = deployed.outside.books.facts_of(deployed.effect_id(task_id))[0].id
     back = deployed.outside.books.facts_of(undone)[0].id
     gone = f"It existed outside as {fact} and was taken back: step note~undo, {back}."
@@ -309,8 +311,10 @@ async def test_a_settled_step_is_taken_back_by_the_line_that_is_advised(deployed
     again = await deployed.cli(*words, code=4)
     assert again.sentence.startswith(f"task {task_id}: name by effect_id one settled step")
     answer = await deployed.cli("takeover", task_id, "undo", "--reason", "x", "--yes", code=4)
-    assert "one settled step that declares an undo and still has it; say which" in answer.sentence
-    assert answer.sentence.endswith("by --effect: none")
+    assert answer.sentence.endswith("that declares an undo and still has it; there is none")
+    other = ("undo", "--reason", "x", "--yes", "--effect", "ef1-other")
+    answer = await deployed.cli("takeover", task_id, *other, code=4)
+    assert answer.sentence.endswith("there is none")
 
 
 async def test_the_one_step_that_can_be_taken_back_need_not_be_named_and_is_shown_first(deployed):

@@ -41,7 +41,7 @@ async def test_a_replay_is_started_looked_at_resumed_and_reported(deployed):
         in shown.out
     )
     refused = await deployed.cli("replay", "resume", "rep-1", "--reason", "x", code=4)
-    assert refused.sentence == "rep-1 is over, so nothing can be told it any more"
+    assert refused.sentence == "replay rep-1 is over, so nothing can be told it any more"
     told = await deployed.cli("replay", "report", "rep-1")
     assert task_id in told.out
     assert "dry run: 1 still unknown = 1 of 1 items" in told.out
@@ -69,7 +69,12 @@ async def test_a_replay_that_cannot_be_is_refused_where_it_was_typed(deployed):
     assert "no item of a replay none-such" in answer.sentence
     answer = await deployed.cli("replay", "report", "x", "--result", "GONE", code=2)
     assert "no item is ever 'GONE'" in answer.sentence
-    assert (await deployed.cli("replay", "status", "none-such", code=5)).sentence
+    for command in (("status",), ("pause", "--reason", "x")):
+        answer = await deployed.cli("replay", command[0], "none-such", *command[1:], code=5)
+        assert answer.sentence == "there is no replay none-such"
+    for command in (("status",), ("approve", "--reason", "x"), ("close", "--reason", "x")):
+        answer = await deployed.cli("incident", command[0], "none-such", *command[1:], code=5)
+        assert answer.sentence == "there is no incident in partition none-such"
 
 
 async def test_an_incident_is_opened_approved_looked_at_and_closed(deployed):
@@ -95,8 +100,14 @@ async def test_an_incident_is_opened_approved_looked_at_and_closed(deployed):
     found = await status_of(deployed, "incident", "inc", waiting_for=None, doing=None)
     assert Path(found["snapshot"]["path"]).parent == deployed.folder / "snapshots"
     shown = await deployed.cli("incident", "status", "inc")
+    assert '`ascertain incident close inc --reason "WHY"` ends it.' in shown.out
     assert shown.out.count("done") >= len(Step)
     closed = await deployed.cli("incident", "close", "inc", "--reason", "over")
     assert "Incident incident-inc: closed." in closed.out
     late = await deployed.cli("incident", "close", "inc", "--reason", "over", code=4)
-    assert late.sentence == "incident-inc is over, so nothing can be told it any more"
+    over = "incident in partition inc is over, so nothing can be told it any more"
+    assert late.sentence == over
+    again = await deployed.cli("incident", "approve", "inc", "--reason", "go", code=4)
+    assert again.sentence == (
+        "incident-inc: no step waits for approval: ada closed it; `ascertain incident open inc` opens another"
+    )

@@ -479,7 +479,7 @@ async def test_attempts_after_an_order_to_retry_are_counted_alike_everywhere():
     await used_up(night, budget=2, outcome=never_left())
     known = await night.known(doing="quarantined")
     (effect,) = known.effects
-    assert standing.attempts(effect) == "4, 2 of its budget"
+    assert standing.attempts(effect) == "4, 2 of them in its budget"
     assert "Automation stopped after attempt 4, the last that its budget of 2 allowed." in text(
         known
     )
