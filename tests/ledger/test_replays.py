@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
+from uuid import uuid4
 
 import asyncpg
 import pytest
@@ -13,6 +15,7 @@ from ascertain.contracts.gate import GateChange
 from ascertain.contracts.replay import Outlook, Result, Selection
 from ascertain.ledger.postgres import PostgresLedger
 from ascertain.machine import Move
+from tests.ledger.conftest import Clock
 from tests.ledger.steps import PERSON, SEEN, in_state, request, verdict
 
 ALL = Selection(states=(State.QUARANTINED, State.UNKNOWN))
@@ -27,9 +30,9 @@ async def foreseen(ledger: PostgresLedger, *names: str) -> None:
         await ledger.replays.foresee("r", f"ef1-{name}", Outlook.ABSENT, Result.WAITING, "seen")
 
 
-async def pause(ledger: PostgresLedger, partition: str) -> None:
-    change = {"partition": partition, "paused": True, "by": "ada", "reason": "incident"}
-    await ledger.set_gate(GateChange(**change, request_id=partition))
+async def pause(ledger: PostgresLedger, partition: str, *, paused: bool = True) -> None:
+    change = {"partition": partition, "paused": paused, "by": "ada", "reason": "incident"}
+    await ledger.set_gate(GateChange(**change, request_id=uuid4().hex))
 
 
 async def cleared(ledger: PostgresLedger, name: str = "1") -> None:
@@ -98,6 +101,19 @@ async def test_only_what_an_incidents_replay_has_begun_passes_the_gate_of_its_pa
         await cleared(ledger, name)
         answers[name] = type(await ledger.claim(request(name, owner="again")))
     assert answers == {"1": Granted, "2": Paused, "3": Paused}
+
+
+async def test_what_a_replay_has_left_begun_passes_no_pause_that_comes_later(
+    ledger: PostgresLedger, clock: Clock
+) -> None:
+    await foreseen(ledger, "1")
+    await pause(ledger, "p")
+    assert await ledger.replays.take("r", 0, 1, through_gate=True)
+    await cleared(ledger)
+    await pause(ledger, "p", paused=False)
+    await clock.advance(timedelta(days=1))
+    await pause(ledger, "p")
+    assert isinstance(await ledger.claim(request("1", owner="again")), Paused)
 
 
 async def test_no_replay_passes_the_gate_of_every_partition(ledger: PostgresLedger) -> None:

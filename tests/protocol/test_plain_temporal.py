@@ -7,6 +7,7 @@ import os
 import sysconfig
 from pathlib import Path
 
+import asyncpg
 import pytest
 from temporalio.client import WorkflowFailureError
 
@@ -140,3 +141,19 @@ async def test_a_gate_request_that_names_nobody_or_nothing_is_refused_with_a_sen
         await gate(deployment, "wrong", **{"paused": True, **wrong})
     assert "not a gate request" in str(caught.value.cause)
     assert await deployment.ledger.gates() == []
+
+
+async def test_a_pause_by_workflow_ends_whatever_the_ledgers_clock_says(deployments):
+    deployment = await deployments()
+    connection = await asyncpg.connect(deployment.ledger_url)
+    await connection.execute(
+        "create or replace function ascertain.clock() returns timestamptz language sql volatile "
+        "as $$select clock_timestamp() + interval '1 hour'$$"
+    )
+    await connection.close()
+    await deployment.worker()
+    deployment.outside.rules.add(Rule(times=1, submit=SubmitKnobs(reply=Silence(seconds=1))))
+    flying = await deployment.submit("flying", step(kind="toy.slow"), partition="eur")
+    row = await deployment.wait_for_row(flying, lambda row: row.state is State.IN_FLIGHT)
+    assert (await gate(deployment, "pause", paused=True))["may_send_until"] is None
+    assert (await deployment.row(flying)).now >= row.lease_until
