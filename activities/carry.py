@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from pydantic import ValidationError
 from temporalio import activity
+from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
 
 from activities import breaker
 from activities.attempt import Attempt, persist, to_its_end
@@ -21,6 +24,7 @@ from activities.together import call_all
 from ascertain import keys
 from ascertain.contracts import claim, directive, names, outcome
 from ascertain.contracts.effect import State
+from ascertain.contracts.fault import faults
 from ascertain.contracts.stream import Carried, Chunk, Tally
 from ascertain.errors import InputError, LedgerDown
 
@@ -56,18 +60,19 @@ class Carry:
         self._tasks = tasks
 
     @activity.defn(name=names.CARRY)
-    async def carry(self, chunk: Chunk, begun_at: datetime | None = None) -> Carried:
+    async def carry(self, chunk: RawValue, begun_at: datetime | None = None) -> Carried:
         """Do what can be done at once, and hand the rest over.
 
         Args:
-            chunk: The tasks.
+            chunk: The tasks: a ``Chunk``, read here, for anybody may feed a stream.
             begun_at: When the stream was started: no task of it was begun before.
 
         Raises:
+            ApplicationError: ``InvalidRequest``: it is no chunk; nothing was done, and it is not tried again.
             LedgerDown: No claim was answered; carry it again.
             TemporalDown: Something could not be handed over; carry it again.
         """
-        return await to_its_end(self._carry(chunk.tasks, begun_at))
+        return await to_its_end(self._carry(_read(chunk).tasks, begun_at))
 
     async def _carry(self, tasks: Sequence[Task], begun_at: datetime | None) -> Carried:
         items, rest = self._sorted(tasks, begun_at)
@@ -127,9 +132,9 @@ class Carry:
             return None
         if kind is None or kind.adapter is None or kind.queue is not None:
             return None
-        effect = keys.effect_of(activity.info().namespace, task, step)
-        effect = effect.model_copy(update={"begun_at": begun_at})
         try:
+            effect = keys.effect_of(activity.info().namespace, task, step)
+            effect = effect.model_copy(update={"begun_at": begun_at})
             frozen = keepable(kind.adapter.prepare(effect))
         except Exception:  # noqa: BLE001  # nothing was sent; its own task says what is wrong
             return None
@@ -198,6 +203,21 @@ class Carry:
             except InputError:
                 conflicting.append(task.task_id)
         return tuple(conflicting)
+
+
+def _read(chunk: RawValue) -> Chunk:
+    try:
+        read = cast("object", activity.payload_converter().from_payload(chunk.payload, Chunk))
+    except ValidationError as error:
+        wrong = faults(error, "chunk")
+    except Exception:  # noqa: BLE001  # a codec may raise anything over bytes that anybody sent
+        wrong = "it cannot be read"
+    else:
+        if isinstance(read, Chunk):
+            return read
+        wrong = "it is no JSON"  # bytes stay bytes, whatever they are read as
+    message = f"a chunk must be a list of tasks as JSON: {wrong}"
+    raise ApplicationError(message, type="InvalidRequest", non_retryable=True)
 
 
 async def _state(attempt: Attempt, ending: Outcome, written: Collection[str]) -> State | None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from nexusrpc import HandlerError
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 from temporalio.contrib.pydantic import PydanticPayloadConverter, pydantic_data_converter
@@ -116,7 +117,7 @@ class PatientConverter(PydanticPayloadConverter):
         self, payloads: Sequence[Payload], type_hints: list[type] | None = None
     ) -> list[Any]:
         """As the base class does it."""
-        if type_hints is not None:
+        if type_hints:
             return super().from_payloads(payloads, type_hints)
         return [self._value(payload) for payload in payloads]
 
@@ -136,7 +137,7 @@ class PlainFailures(DefaultFailureConverter):
         self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
     ) -> None:
         """As the base class does it."""
-        if isinstance(exception, ApplicationError):
+        if isinstance(exception, ApplicationError | HandlerError):
             exception.__traceback__ = None
         super().to_failure(exception, payload_converter, failure)
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nexusrpc import HandlerError, HandlerErrorType
 from nexusrpc.handler import service_handler
 from temporalio import nexus
-from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.common import RawValue, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from ascertain.contracts import names
 from ascertain.contracts.task import TaskResult
 from ascertain.door import admit, in_time, task_fingerprint
-from ascertain.errors import InputError
+from ascertain.errors import InputError, InvalidTask
 from ascertain.starting import search_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from ascertain.contracts.value import JsonObject
 
 
 @service_handler(name=names.NEXUS_SERVICE)
@@ -32,7 +34,7 @@ class TaskService:
 
     @nexus.workflow_run_operation(name=names.NEXUS_TASK)
     async def task(
-        self, context: nexus.WorkflowRunOperationContext, content: dict[str, Any]
+        self, context: nexus.WorkflowRunOperationContext, content: RawValue
     ) -> nexus.WorkflowHandle[TaskResult]:
         """Start the task; the operation ends with its result.
 
@@ -41,9 +43,9 @@ class TaskService:
                 ``CONFLICT``: a task of this id was started before. Neither is tried again.
         """
         try:
-            task = in_time(admit(content, self._kinds), datetime.now(UTC))
+            task = in_time(admit(_read(content), self._kinds), datetime.now(UTC))
         except InputError as error:
-            raise HandlerError(str(error), type=HandlerErrorType.BAD_REQUEST) from error
+            raise HandlerError(str(error), type=HandlerErrorType.BAD_REQUEST) from None
         try:
             return await context.start_workflow(
                 names.TASK_WORKFLOW,
@@ -59,9 +61,19 @@ class TaskService:
                 },
                 search_attributes=search_attributes(task),
             )
-        except WorkflowAlreadyStartedError as error:
+        except WorkflowAlreadyStartedError:
             raise HandlerError(
                 f"task {task.task_id!r} was started before; ask for its result by its id",
                 type=HandlerErrorType.CONFLICT,
                 retryable_override=False,
-            ) from error
+            ) from None
+
+
+def _read(content: RawValue) -> JsonObject:
+    """Read here and not by the SDK, with whose refusal what was given, and a stack trace, would be stored."""
+    converter = nexus.client().data_converter.payload_converter
+    try:
+        read: JsonObject = converter.from_payload(content.payload)
+    except Exception:  # noqa: BLE001  # converters raise anything over bytes that anybody sent
+        raise InvalidTask("the operation's input must be a task as JSON") from None
+    return read

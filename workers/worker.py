@@ -29,7 +29,7 @@ from workers.nexus import TaskService
 from workers.orphan import TemporalTasks
 from workers.replayed import ReplayedTasks
 from workers.version import deployment_config
-from workflows.argument import OneArgument
+from workflows.argument import Arguments
 from workflows.census import CensusWorkflow
 from workflows.gate import GateWorkflow
 from workflows.incident import IncidentWorkflow
@@ -189,7 +189,7 @@ def _orchestrator(
         activities=activities,
         nexus_service_handlers=[TaskService(task_queue, serving.kinds)],
         workflow_runner=sandbox(),
-        interceptors=[OneArgument(), Discretion()],
+        interceptors=[Arguments(), Discretion()],
         # What one worker does not know is for the others of its queue, and not eagerly its own again.
         disable_eager_activity_execution=True,
         max_concurrent_local_activities=role.max_concurrent,

@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
+from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
     from ascertain.contracts import names
     from ascertain.contracts.census import Censuses, CensusOrder, CensusReport, CensusRequest
+
+from workflows.argument import NOTHING, argument
 
 
 @workflow.defn(name=names.CENSUS_WORKFLOW)
@@ -18,8 +20,16 @@ class CensusWorkflow:
     """One kind after the other; one that cannot be listed now keeps no other from being compared."""
 
     @workflow.run
-    async def run(self, order: CensusOrder) -> Censuses:
-        """Have each kind's census taken."""
+    async def run(self, content: RawValue = NOTHING) -> Censuses:
+        """Have each kind's census taken.
+
+        Args:
+            content: A ``CensusOrder`` as JSON.
+
+        Raises:
+            ApplicationError: ``InvalidRequest``; nothing was done.
+        """
+        order = argument(content, CensusOrder)
         since = None
         if order.no_older_than is not None:
             since = workflow.now() - order.no_older_than

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
+    from pydantic import ValidationError
+
     from ascertain.contracts import names
     from ascertain.contracts.continuation import Continuation, Progress
     from ascertain.contracts.effect import Effect, Undone
+    from ascertain.contracts.fault import faults
     from ascertain.contracts.task import Task
     from ascertain.contracts.value import JsonObject
     from ascertain.contracts.work import Decision
@@ -19,8 +20,11 @@ with workflow.unsafe.imports_passed_through():
 
 from ascertain import keys
 from ascertain.door import admit, in_time
+from workflows.argument import INVALID_TASK, decoded, refusal
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from temporalio.common import RawValue
 
     from ascertain.contracts.command import Command
@@ -58,40 +62,51 @@ def decision_about(effect: Effect, command: Command) -> Decision:
 
 
 def admitted(content: RawValue) -> tuple[Task, Progress]:
-    """The task, by the same rules as at the client's door, and what an earlier run gives over."""
+    """The task, by the same rules as at the client's door, and what an earlier run gives over.
+
+    Raises:
+        ApplicationError: ``InvalidTask``; one sentence that never repeats what was given.
+    """
     try:
-        given = _decoded(content)
-        if set(given) == set(Continuation.model_fields):
-            continuation = Continuation.model_validate(given)
-            known, progress = admit(continuation.task), continuation.progress
-        else:
-            known, progress = in_time(admit(given), workflow.info().workflow_start_time), Progress()
-    except (InvalidTask, ValueError) as error:
-        raise ApplicationError(str(error), type="InvalidTask", non_retryable=True) from None
+        known, progress = _read(decoded(content))
+    except ValidationError as error:
+        raise refusal(f"not a continuation: {faults(error)}", INVALID_TASK) from None
+    except InvalidTask as error:
+        raise refusal(str(error), INVALID_TASK) from None
     if known.task_id != workflow.info().workflow_id:
         message = (
             f"the workflow id {workflow.info().workflow_id} must be the task_id {known.task_id}"
         )
-        raise ApplicationError(message, type="InvalidTask", non_retryable=True)
+        raise refusal(message, INVALID_TASK)
     return known, progress
 
 
+def _read(content: object) -> tuple[Task, Progress]:
+    given = cast("JsonObject", content if isinstance(content, dict) else {})
+    if set(given) != set(Continuation.model_fields):
+        begun = admit(cast("JsonObject", content))
+        return in_time(begun, workflow.info().workflow_start_time), Progress()
+    continuation = Continuation.model_validate(given)
+    task, progress = admit(continuation.task), continuation.progress
+    done = {result.step for result in progress.steps}
+    fits = done <= {step.name for step in task.steps} and done >= set(progress.taking_back)
+    if not fits or len(progress.steps) > len(task.steps):
+        raise InvalidTask(f"task {task.task_id!r}: its progress names steps that it does not have")
+    return task, progress
+
+
 def begun_before() -> datetime | None:
-    """When an earlier run of the task was started, if whoever started this one said so."""
-    told = workflow.memo_value(names.MEMO_BEGUN_AT, default=None, type_hint=str)
-    return None if told is None else datetime.fromisoformat(told)
+    """When an earlier run of the task was started, if whoever started this one said so.
 
-
-def _decoded(content: RawValue) -> JsonObject:
-    """The argument as JSON; a ValueError that never repeats the argument if it is none."""
+    Raises:
+        ApplicationError: ``InvalidTask``: what was said is no time.
+    """
     try:
-        decoded: JsonObject = workflow.payload_converter().from_payload(
-            content.payload, dict[str, Any]
-        )
+        told = workflow.memo_value(names.MEMO_BEGUN_AT, default=None, type_hint=object)
+        return Progress.model_validate({"begun_at": told}).begun_at
     except Exception:  # noqa: BLE001  # a codec may raise anything over bytes that anybody sent
-        msg = "the workflow's one argument must be a task as JSON"
-        raise ValueError(msg) from None
-    return decoded
+        message = f"the memo {names.MEMO_BEGUN_AT} must be a time such as 2027-01-31T18:00:00Z"
+        raise refusal(message, INVALID_TASK) from None
 
 
 def effect_of(task: Task, step: Step) -> Effect:

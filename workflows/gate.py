@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError
+from temporalio.common import RawValue
 
 with workflow.unsafe.imports_passed_through():
-    from pydantic import ValidationError
-
     from ascertain.contracts import names
-    from ascertain.contracts.fault import faults
     from ascertain.contracts.gate import GateAnswer, GateChange, GateRequest
+
+from workflows.argument import NOTHING, argument
 
 # A timer that ends exactly at a limit may be read just before it.
 AFTER = timedelta(milliseconds=50)
@@ -26,16 +24,16 @@ class GateWorkflow:
     """One change of one gate. It ends when that is committed and nothing behind it can send any more."""
 
     @workflow.run
-    async def run(self, request: Any = None) -> GateAnswer:  # noqa: ANN401  # anybody may start it
+    async def run(self, content: RawValue = NOTHING) -> GateAnswer:
         """Close or open the gate.
 
         Args:
-            request: A ``GateRequest`` as JSON.
+            content: A ``GateRequest`` as JSON.
 
         Raises:
-            ApplicationError: ``InvalidGateRequest``; the gate is as it was.
+            ApplicationError: ``InvalidRequest``; the gate is as it was.
         """
-        change = _change(request)
+        change = _change(argument(content, GateRequest))
         while True:
             answer: GateAnswer = await workflow.execute_activity(
                 names.SET_GATE,
@@ -50,12 +48,7 @@ class GateWorkflow:
             await workflow.sleep(min(left, LONGEST) + AFTER)
 
 
-def _change(request: object) -> GateChange:
-    try:
-        wanted = GateRequest.model_validate(request)
-    except ValidationError as error:
-        message = f"not a gate request: {faults(error)}"
-        raise ApplicationError(message, type="InvalidGateRequest", non_retryable=True) from None
+def _change(wanted: GateRequest) -> GateChange:
     return GateChange(
         partition=wanted.partition,
         paused=wanted.paused,

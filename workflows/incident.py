@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
 from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy
-from temporalio.exceptions import ApplicationError, ChildWorkflowError
+from temporalio.exceptions import ChildWorkflowError
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import BaseModel
@@ -26,9 +26,8 @@ with workflow.unsafe.imports_passed_through():
         StepDone,
     )
     from ascertain.contracts.replay import ReplayRequest, Said, Say, Selection, Tally
-    from ascertain.contracts.value import JsonObject
 
-from workflows.argument import NOTHING, argument, said
+from workflows.argument import NOTHING, argument, refusal, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +69,7 @@ class IncidentWorkflow:
         self._request = request = argument(content, IncidentRequest)
         if workflow.info().workflow_id != request.incident_id:
             why = f"the workflow id of an incident in {request.partition} is {request.incident_id}"
-            raise ApplicationError(why, type="InvalidRequest", non_retryable=True)
+            raise refusal(why)
         opened = {"operator": request.operator, "reason": request.reason}
         self._approval = Approval(**opened, step=Step.PAUSE)
         for step in Step:
@@ -196,35 +195,38 @@ class IncidentWorkflow:
         return f"{info.workflow_id}-{info.first_execution_run_id[:13]}"
 
     @workflow.signal(name=names.REPLAY_ASKED, description="Sent by the replay after its dry run")
-    def replay_asked(self, tally: Tally) -> None:
+    def replay_asked(self, tally: RawValue = NOTHING) -> None:
         """The dry run is over."""
-        self._tally = tally
+        try:
+            self._tally = said(tally, Tally)
+        except ValueError as error:
+            workflow.logger.warning("a replay's tally was passed over: %s", error)
 
     @workflow.update(name=names.APPROVE, description='{"step", "operator", "reason"}')
-    def approve(self, word: JsonObject) -> Said:
+    def approve(self, word: RawValue = NOTHING) -> Said:
         """Let the next step begin."""
         return self._approve(said(word, Approval))
 
     @approve.validator
-    def _approve_is_said(self, word: JsonObject) -> None:
+    def _approve_is_said(self, word: RawValue = NOTHING) -> None:
         said(word, Approval)
 
     @workflow.signal(name=names.APPROVE, description='{"step", "operator", "reason"}')
-    def approve_signal(self, word: Any = None) -> None:  # noqa: ANN401  # any may come
+    def approve_signal(self, word: RawValue = NOTHING) -> None:
         """The same as the update, for tools that can only signal; refusals stand in the status."""
         self._hear(word, Approval, self._approve)
 
     @workflow.update(name=names.CLOSE, description='{"operator", "reason"}')
-    def close(self, word: JsonObject) -> Said:
+    def close(self, word: RawValue = NOTHING) -> Said:
         """End the incident; the gate stays as it is."""
         return self._close(said(word, Say))
 
     @close.validator
-    def _close_is_said(self, word: JsonObject) -> None:
+    def _close_is_said(self, word: RawValue = NOTHING) -> None:
         said(word, Say)
 
     @workflow.signal(name=names.CLOSE, description='{"operator", "reason"}')
-    def close_signal(self, word: Any = None) -> None:  # noqa: ANN401  # any may come
+    def close_signal(self, word: RawValue = NOTHING) -> None:
         """The same as the update, for tools that can only signal; refusals stand in the status."""
         self._hear(word, Say, self._close)
 

@@ -29,7 +29,6 @@ with workflow.unsafe.imports_passed_through():
         Selected,
         Tally,
     )
-    from ascertain.contracts.value import JsonObject
 
 from workflows.argument import NOTHING, argument, said
 
@@ -175,16 +174,16 @@ class ReplayWorkflow:
         self._progress = self._progress.model_copy(update=changes)
 
     @workflow.update(name=names.PAUSE, description="Stop after what was told; nothing new is told")
-    def pause(self, word: JsonObject) -> Said:
+    def pause(self, word: RawValue = NOTHING) -> Said:
         """Pause; what was told goes on by itself."""
         return self._pause(said(word, Say))
 
     @pause.validator
-    def _pause_is_said(self, word: JsonObject) -> None:
+    def _pause_is_said(self, word: RawValue = NOTHING) -> None:
         said(word, Say)
 
     @workflow.signal(name=names.PAUSE, description='{"operator", "reason"}: tell nothing new')
-    def pause_signal(self, word: Any = None) -> None:  # noqa: ANN401  # any may come
+    def pause_signal(self, word: RawValue = NOTHING) -> None:
         """The same as the update, for tools that can only signal."""
         try:
             self._pause(said(word, Say))
@@ -194,16 +193,16 @@ class ReplayWorkflow:
     @workflow.update(
         name=names.RESUME, description="Go on, also after the dry run or too many errors"
     )
-    def resume(self, word: JsonObject) -> Said:
+    def resume(self, word: RawValue = NOTHING) -> Said:
         """Go on."""
         return self._resume(said(word, Say))
 
     @resume.validator
-    def _resume_is_said(self, word: JsonObject) -> None:
+    def _resume_is_said(self, word: RawValue = NOTHING) -> None:
         said(word, Say)
 
     @workflow.signal(name=names.RESUME, description='{"operator", "reason"}: go on')
-    def resume_signal(self, word: Any = None) -> None:  # noqa: ANN401  # any may come
+    def resume_signal(self, word: RawValue = NOTHING) -> None:
         """The same as the update, for tools that can only signal."""
         try:
             self._resume(said(word, Say))

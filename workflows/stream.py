@@ -10,11 +10,19 @@ from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from ascertain.contracts import names
-    from ascertain.contracts.stream import NAMED_MAX, Carried, StreamOrder, StreamProgress
+    from ascertain.contracts.stream import (
+        NAMED_MAX,
+        Carried,
+        Numbered,
+        StreamOrder,
+        StreamProgress,
+    )
+
+from workflows.argument import NOTHING, argument, decoded, refusal, said
 
 # Longer than a chunk's calls and the worker's tries to record.
 CARRY_TIMEOUT = timedelta(minutes=2)
@@ -28,7 +36,13 @@ class StreamWorkflow:
     """One stream is one workflow. It ends when it is closed and all that it was fed is done."""
 
     @workflow.init
-    def __init__(self, order: StreamOrder) -> None:
+    def __init__(self, content: RawValue = NOTHING, *_: RawValue) -> None:
+        # What is said before the first line of ``run`` must already meet what an earlier run has done.
+        self._refusal: ApplicationError | None = None
+        try:
+            order = argument(content, StreamOrder)
+        except ApplicationError as error:
+            order, self._refusal = StreamOrder(), error
         self._order = order
         begun_at = order.progress.begun_at or workflow.info().workflow_start_time
         self._progress = order.progress.model_copy(update={"begun_at": begun_at})
@@ -39,12 +53,18 @@ class StreamWorkflow:
         self._leaving = False
 
     @workflow.run
-    async def run(self, order: StreamOrder) -> StreamProgress:
+    async def run(self, content: RawValue = NOTHING, *_: RawValue) -> StreamProgress:
         """Carry what is fed until somebody closes the stream.
 
         Args:
-            order: How fast; and what an earlier run has done.
+            content: A ``StreamOrder`` as JSON: how fast; and what an earlier run has done.
+
+        Raises:
+            ApplicationError: ``InvalidRequest``; nothing was done.
         """
+        del content  # read already
+        if self._refusal is not None:
+            raise self._refusal
         info = workflow.info
         await workflow.wait_condition(
             lambda: self._progress.closed or info().is_continue_as_new_suggested()
@@ -52,20 +72,30 @@ class StreamWorkflow:
         self._leaving = True
         await workflow.wait_condition(workflow.all_handlers_finished)
         if not self._progress.closed:
-            workflow.continue_as_new(order.model_copy(update={"progress": self.progress()}))
+            further = self._order.model_copy(update={"progress": self.progress()})
+            workflow.continue_as_new(further)
         return self.progress()
 
     @workflow.update(
         name=names.FEED, description="A numbered chunk of tasks; answered when it is done"
     )
-    async def feed(self, number: int, count: int, chunk: RawValue) -> None:
+    async def feed(
+        self, number: RawValue = NOTHING, count: RawValue = NOTHING, chunk: RawValue = NOTHING
+    ) -> None:
         """Carry one chunk. The same number again is answered without doing anything twice.
 
         Args:
             number: From 0, without gaps.
             count: How many tasks it holds, for the rate.
             chunk: A ``Chunk``; what is in it is the activity's business.
+
+        Raises:
+            ApplicationError: ``InvalidRequest``: the chunk is none; nothing of it was done.
         """
+        numbered = _numbered(number, count)
+        await self._feed(numbered.number, numbered.count, chunk)
+
+    async def _feed(self, number: int, count: int, chunk: RawValue) -> None:
         if number in self._carrying:
             await workflow.wait_condition(lambda: number not in self._carrying)
         if self._is_done(number):
@@ -78,11 +108,14 @@ class StreamWorkflow:
             self._carrying.discard(number)
 
     @feed.validator
-    def _feed_is_possible(self, number: int, count: int, chunk: RawValue) -> None:
+    def _feed_is_possible(
+        self, number: RawValue = NOTHING, count: RawValue = NOTHING, chunk: RawValue = NOTHING
+    ) -> None:
         del chunk
-        if number < 0 or count < 1:
-            raise ValueError("chunks are numbered from 0 and hold at least one task")
-        if self._is_done(number):
+        numbered = _numbered(number, count)
+        if self._refusal is not None:
+            raise self._refusal
+        if self._is_done(numbered.number):
             return
         if self._moves:
             raise _moving()
@@ -121,6 +154,15 @@ class StreamWorkflow:
 
     async def _carry(self, number: int, chunk: RawValue) -> Carried:
         while True:
+            carried = await self._carry_once(chunk)
+            if carried.held is None:
+                return carried
+            self._held[number] = carried.held
+            await self._rest(max(carried.held_for or HELD_PAUSE, HELD_PAUSE))
+            await workflow.wait_condition(lambda: not self._progress.paused)
+
+    async def _carry_once(self, chunk: RawValue) -> Carried:
+        try:
             carried: Carried = await workflow.execute_local_activity(
                 names.CARRY,
                 args=[chunk, self._progress.begun_at],
@@ -128,11 +170,11 @@ class StreamWorkflow:
                 start_to_close_timeout=CARRY_TIMEOUT,
                 retry_policy=AGAIN,
             )
-            if carried.held is None:
-                return carried
-            self._held[number] = carried.held
-            await self._rest(max(carried.held_for or HELD_PAUSE, HELD_PAUSE))
-            await workflow.wait_condition(lambda: not self._progress.paused)
+        except ActivityError as error:
+            if isinstance(error.cause, ApplicationError):
+                raise refusal(error.cause.message) from None
+            raise
+        return carried
 
     async def _rest(self, pause: timedelta) -> None:
         """Wait before a held chunk is carried again; a gate may be closed for longer than a history can be.
@@ -176,3 +218,7 @@ class StreamWorkflow:
 
 def _moving() -> ApplicationError:
     return ApplicationError("feed it again in a moment", type="Moving")
+
+
+def _numbered(number: object, count: object) -> Numbered:
+    return said({"number": decoded(number), "count": decoded(count)}, Numbered)

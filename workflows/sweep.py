@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
+from temporalio.common import RawValue, RetryPolicy
 
 with workflow.unsafe.imports_passed_through():
     from ascertain.contracts import names
     from ascertain.contracts.sweep import SweepReport, SweepRequest, SweptPage
+
+from workflows.argument import NOTHING, argument
 
 
 @workflow.defn(name=names.SWEEP_WORKFLOW)
@@ -17,8 +19,16 @@ class SweepWorkflow:
     """One look at everything that is unresolved, page by page; the next one is the schedule's business."""
 
     @workflow.run
-    async def run(self, request: SweepRequest) -> SweepReport:
-        """Have the ledger swept once."""
+    async def run(self, content: RawValue = NOTHING) -> SweepReport:
+        """Have the ledger swept once.
+
+        Args:
+            content: A ``SweepRequest`` as JSON.
+
+        Raises:
+            ApplicationError: ``InvalidRequest``; nothing was done.
+        """
+        request = argument(content, SweepRequest)
         while True:
             page = await workflow.execute_activity(
                 names.SWEEP,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from temporalio import workflow
-from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, FailureError
 
@@ -22,9 +21,9 @@ with workflow.unsafe.imports_passed_through():
     from ascertain.contracts.fault import faults
     from ascertain.contracts.status import TaskStatus, Timeline
     from ascertain.contracts.task import StepResult, Task, TaskOutcome, TaskResult
-    from ascertain.contracts.value import JsonObject
 
 from ascertain import keys
+from workflows.argument import NOTHING, decoded
 from workflows.content import (
     admit_input,
     admitted,
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ascertain.contracts.directive import Directive
-
-NOTHING = RawValue(Payload())
 
 # Repeats come within minutes; what is kept travels from history to history.
 ANSWERS_KEPT = 20
@@ -270,7 +267,7 @@ class TaskWorkflow:
         workflow.continue_as_new(Continuation(task=content, progress=progress))
 
     @workflow.update(name=names.TAKEOVER, description="A person's command for the open effect")
-    async def takeover(self, command: JsonObject) -> CommandAnswer:
+    async def takeover(self, command: RawValue = NOTHING) -> CommandAnswer:
         """Apply a takeover command, or put it on record for a second person.
 
         Raises:
@@ -283,14 +280,14 @@ class TaskWorkflow:
         return answer
 
     @takeover.validator
-    def _takeover_is_a_command(self, command: JsonObject) -> None:
+    def _takeover_is_a_command(self, command: RawValue = NOTHING) -> None:
         self._admitted(command)
 
     @workflow.signal(
         name=names.TAKEOVER,
         description='{"action", "operator", "reason", "version"}: a person\'s command',
     )
-    async def takeover_signal(self, command: Any = None, _: Any = None) -> None:  # noqa: ANN401  # any may come
+    async def takeover_signal(self, command: RawValue = NOTHING, *_: RawValue) -> None:
         """The same as the update, for tools that can only signal; refusals stand in the status."""
         answer = await self._answer(command)
         if not (answer.applied or answer.pending):
@@ -345,7 +342,7 @@ class TaskWorkflow:
     def _admitted(self, command: object) -> Command:
         """The command, or a ValueError whose text is one sentence for its sender."""
         try:
-            given = Command.model_validate(command)
+            given = Command.model_validate(decoded(command))
         except ValidationError as error:
             raise ValueError(f"not a takeover command: {faults(error)}") from None
         pursuit, task = self._pursuit, self._task

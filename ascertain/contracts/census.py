@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 from pydantic import Field
 
-from ascertain.contracts.value import Value
+from ascertain.contracts.value import Span, Value
 
 TOLD: Final = 200
 
@@ -90,7 +90,7 @@ class CensusOrder(Value):
     """
 
     kinds: tuple[str, ...]
-    no_older_than: timedelta | None = None
+    no_older_than: Span | None = None
 
 
 class Censuses(Value):

@@ -9,9 +9,7 @@ from pydantic import Field, StringConstraints
 
 from ascertain.contracts.directive import Standing
 from ascertain.contracts.effect import Receipt
-from ascertain.contracts.value import EffectId, JsonObject, StrictValue, TaskId, Value
-
-Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
+from ascertain.contracts.value import EffectId, JsonObject, StrictValue, TaskId, Value, Words
 
 
 class Action(StrEnum):

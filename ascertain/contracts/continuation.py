@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from pydantic import Field
 
 from ascertain.contracts.command import CommandAnswer
 from ascertain.contracts.directive import RunQueued
 from ascertain.contracts.status import TimelineEntry
 from ascertain.contracts.task import StepResult, TaskOutcome
-from ascertain.contracts.value import JsonObject, Value
+from ascertain.contracts.value import JsonObject, Moment, Value
 
 
 class Shown(Value):
@@ -21,7 +19,7 @@ class Shown(Value):
     """
 
     state: str
-    since: datetime
+    since: Moment
     error_class: str | None = None
     labelled: bool = False
     entries: tuple[TimelineEntry, ...] = ()
@@ -52,7 +50,7 @@ class Progress(Value):
     ending: TaskOutcome | None = None
     route: RunQueued | None = None
     only_ascertain: bool = False
-    begun_at: datetime | None = None
+    begun_at: Moment | None = None
     ended: bool = False
     cancelling: bool = False
     taking_back: tuple[str, ...] = ()

@@ -9,9 +9,8 @@ from typing import Annotated, Literal, Self
 from pydantic import AwareDatetime, Field, StringConstraints, model_validator
 
 from ascertain.contracts.effect import State
-from ascertain.contracts.value import Partition, StrictValue, Value
+from ascertain.contracts.value import Partition, StrictValue, Value, Words
 
-Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
 Ramp = Annotated[timedelta, Field(gt=timedelta(0), le=timedelta(days=7))]
 
 

@@ -8,11 +8,10 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from ascertain.contracts.command import Words
 from ascertain.contracts.effect import State
 from ascertain.contracts.gate import Ramp
 from ascertain.contracts.replay import Pace, Say, Tally
-from ascertain.contracts.value import Partition, StrictValue, Value
+from ascertain.contracts.value import Partition, Span, StrictValue, Value, Words
 
 PREFIX: Final = "incident-"
 
@@ -41,7 +40,7 @@ class IncidentRequest(StrictValue):
     reason: Words
     partition: Partition
     pace: Pace = Pace()
-    settle_within: timedelta = timedelta(minutes=1)
+    settle_within: Span = timedelta(minutes=1)
     wake_rate: Annotated[float, Field(gt=0, le=10_000)] = 20.0
     ramp: Ramp | None = None
 

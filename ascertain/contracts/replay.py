@@ -8,9 +8,17 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from ascertain.contracts.command import Words
 from ascertain.contracts.effect import State
-from ascertain.contracts.value import EffectId, KindName, Partition, StrictValue, TaskId, Value
+from ascertain.contracts.value import (
+    EffectId,
+    KindName,
+    Partition,
+    Span,
+    StrictValue,
+    TaskId,
+    Value,
+    Words,
+)
 
 
 class Outlook(StrEnum):
@@ -86,7 +94,7 @@ class Pace(StrictValue):
     rate: Annotated[float, Field(gt=0, le=1000)] = 5.0
     ask_rate: Annotated[float, Field(gt=0, le=1000)] | None = None
     stop_share: Annotated[float, Field(ge=0, le=1)] = 0.2
-    patience: timedelta = timedelta(minutes=5)
+    patience: Span = timedelta(minutes=5)
 
 
 class Tally(Value):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated
 
 from pydantic import Field
 
 from ascertain.contracts.task import Task
-from ascertain.contracts.value import StrictValue, Value
+from ascertain.contracts.value import Moment, StrictValue, Value
 
 # Beyond that a chunk is slow to claim, and a crash leaves much to ascertain.
 CHUNK_MAX = 500
@@ -20,6 +20,18 @@ class Chunk(Value):
     """Tasks that are claimed and recorded together; each effect keeps its id, claim and audit."""
 
     tasks: Annotated[tuple[Task, ...], Field(min_length=1, max_length=CHUNK_MAX)]
+
+
+class Numbered(StrictValue):
+    """What a chunk is fed under.
+
+    Attributes:
+        number: From 0, without gaps.
+        count: How many tasks it holds.
+    """
+
+    number: Annotated[int, Field(ge=0, lt=2**53)]
+    count: Annotated[int, Field(ge=1, le=CHUNK_MAX)]
 
 
 class Tally(Value):
@@ -80,7 +92,7 @@ class StreamProgress(Value):
     handed_over: tuple[str, ...] = ()
     conflicting: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
-    begun_at: datetime | None = None
+    begun_at: Moment | None = None
     paused: bool = False
     closed: bool = False
 
@@ -93,5 +105,5 @@ class StreamOrder(StrictValue):
         progress: Set by an earlier run of the same stream only.
     """
 
-    per_second: Annotated[float, Field(gt=0)] | None = None
+    per_second: Annotated[float, Field(ge=0.01, le=1_000_000)] | None = None
     progress: StreamProgress = StreamProgress()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from pydantic import Field
 
 from ascertain.contracts.effect import State
-from ascertain.contracts.value import Value
+from ascertain.contracts.value import Moment, Span, Value
 
 TOLD: Final = 50
 
@@ -22,7 +22,7 @@ class Cursor(Value):
     """
 
     state: State
-    after: tuple[datetime, str] | None = None
+    after: tuple[Moment, str] | None = None
 
 
 class SweepReport(Value):
@@ -66,7 +66,7 @@ class SweepRequest(Value):
         so_far: What was found up to there.
     """
 
-    older_than: timedelta = timedelta(minutes=1)
+    older_than: Span = timedelta(minutes=1)
     at: Cursor | None = None
     so_far: SweepReport = SweepReport()
 

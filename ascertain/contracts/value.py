@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 import pydantic_core
@@ -13,6 +13,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     JsonValue,
     StringConstraints,
 )
@@ -28,6 +29,8 @@ KindName = Annotated[
 ]
 StepName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
 EffectId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+# What a person says.
+Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
 
 
 _DATE_AND_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}")
@@ -49,6 +52,10 @@ def _in_utc(at: datetime) -> datetime:
 
 # A point in time; two spellings of one are the same.
 Moment = Annotated[AwareDatetime, BeforeValidator(_not_a_number), AfterValidator(_in_utc)]
+
+
+# A length of time that can be taken from any time of ours, and added to it.
+Span = Annotated[timedelta, Field(ge=timedelta(0), le=timedelta(days=36_500))]
 
 
 def _written(text: str) -> str:

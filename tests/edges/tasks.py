@@ -1,19 +1,26 @@
-"""Tasks as others might send them: good ones, and ones that are broken in some place."""
+"""Tasks as others might send them: good ones, ones that are broken in some place, and what is none at all."""
 
 # ruff: noqa: S311 - the seed is hypothesis's own, and nothing here is a secret
 from __future__ import annotations
 
 import copy
+import json
 import math
+import os
 from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
 
+# So many at doors that ask a server each time. All: ASCERTAIN_FUZZ=1000 ./run test tests/edges tests/cli
+FUZZED = int(os.environ.get("ASCERTAIN_FUZZ", "150"))
 _SEEDS = st.integers(0, 2**48)
 _ID = "abcXYZ019._:@/-"
 _WORD = "abcxyz019_-"
 _TEXT = "aé\u0301\u200d𝄞\x00\x7f\n\"\\ <%'"
+_ENCODINGS = (b"json/plain", b"json/protobuf", b"binary/plain", b"binary/encrypted", b"none", b"")
 # What several JSON parsers give, and what none does.
 _ODD = (
     *(math.nan, math.inf, -math.inf, 2**53, -(2**64), 10**400, "\ud800", b"x", (), object),
@@ -34,6 +41,27 @@ def broken_tasks() -> st.SearchStrategy[dict[str, Any]]:
 def broken_task(seed: int) -> dict[str, Any]:
     """The broken task of this seed."""
     return _broken(Random(seed))
+
+
+def loose_json(task: Any) -> bytes:
+    """As careless senders write JSON: with NaN, and with half a character."""
+    try:
+        return json.dumps(task, default=str).encode()
+    except RecursionError:
+        return b'{"task_id": ' + b"[" * 5000 + b"]" * 5000 + b"}"
+
+
+def payload(seed: int) -> RawValue:
+    """What a careless or a hostile caller may give for a task."""
+    random = Random(seed)
+    body = loose_json(_broken(Random(seed))) if random.random() < 0.7 else random.randbytes(40)
+    encoding = b"json/plain" if random.random() < 0.7 else random.choice(_ENCODINGS)
+    return RawValue(Payload(metadata={"encoding": encoding}, data=body))
+
+
+def payloads(seed: int) -> list[RawValue]:
+    """As many of them as are not always one."""
+    return [payload(seed)] * Random(seed).choice([0, 1, 1, 1, 1, 1, 1, 2])
 
 
 def json_objects() -> st.SearchStrategy[dict[str, Any]]:

@@ -6,6 +6,7 @@ import json
 import re
 from datetime import UTC, datetime
 from functools import cache
+from itertools import count, islice
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from typer.main import get_command
 
-from ascertain import door, keys, outbox
+from ascertain import door, inbox, keys, outbox
 from ascertain.cli import program
 from ascertain.client import Client
 from ascertain.contracts.semantics import Policy, Semantics
@@ -24,7 +25,8 @@ from ascertain.ledger.model import ModelLedger
 from ascertain.ports import EffectFilter, Kind
 from starter.consumer import Consumer
 from starter.importer import Importer
-from tests.edges.tasks import broken_task, broken_tasks, json_objects
+from starter.relay import Relay
+from tests.edges.tasks import broken_task, broken_tasks, json_objects, loose_json
 from tests.edges.test_consumer import Delivered
 
 # A thousand inputs a door, and a busy machine.
@@ -36,14 +38,6 @@ EVERY = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "door.md").read_text()
-
-
-def loose_json(task) -> bytes:
-    """As careless senders write JSON: with NaN, and with half a character."""
-    try:
-        return json.dumps(task, default=str).encode()
-    except RecursionError:
-        return b'{"task_id": ' + b"[" * 5000 + b"]" * 5000 + b"}"
 
 
 def refused(error: InputError) -> None:
@@ -70,12 +64,12 @@ class Recording(Client):
     """A client whose every start is noted and succeeds."""
 
     def __init__(self) -> None:
-        super().__init__(SimpleNamespace(namespace="default"))
+        super().__init__(SimpleNamespace(namespace="default", start_workflow=self.note))
         self.started = []
 
-    async def start(self, task, *_, **__):
-        self.started.append(task)
-        return "run"
+    async def note(self, _, content, **__):
+        self.started.append(content)
+        return SimpleNamespace(result_run_id="run")
 
 
 @EVERY
@@ -104,6 +98,45 @@ async def test_the_outbox(service, task):
     else:
         (entry,) = await service.entries()
         assert admit(json.loads(entry["content"])) == admit(task)
+    finally:
+        await transaction.rollback()
+
+
+def is_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_constant=int)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+async def test_rows_that_others_put_into_the_outbox(service, queue):
+    texts = (loose_json(broken_task(seed)).decode() for seed in count())
+    # What is no JSON is refused by the column.
+    rows = list(islice((text for text in texts if is_json(text)), 1000))
+    await service.connection.executemany(
+        "insert into ascertain.outbox_entries (task_id, content) values ($1, $2)",
+        [(f"t-{seed}", row) for seed, row in enumerate(rows)],
+    )
+    relay = Relay(queue, Recording())
+    await relay.drain()
+    assert len(relay.client.started) + relay.tally.set_aside == len(rows)
+    assert relay.tally.set_aside > len(rows) / 2
+    for entry in await queue.aside(len(rows)):
+        refused(InputError(entry.reason))
+
+
+@EVERY
+@given(st.text(max_size=300), json_objects())
+async def test_a_message_that_a_consumer_of_ours_remembers(service, message_id, content):
+    transaction = service.connection.transaction()
+    await transaction.start()
+    try:
+        assert await inbox.once(service.connection, message_id, content=content)
+    except InputError as error:
+        refused(error)
+        stored = await service.connection.fetch("select * from ascertain.inbox_messages")
+        assert stored == []
     finally:
         await transaction.rollback()
 

@@ -139,7 +139,7 @@ async def test_a_gate_request_that_names_nobody_or_nothing_is_refused_with_a_sen
     await deployment.worker()
     with pytest.raises(WorkflowFailureError) as caught:
         await gate(deployment, "wrong", **{"paused": True, **wrong})
-    assert "not a gate request" in str(caught.value.cause)
+    assert "must be a GateRequest: " in str(caught.value.cause)
     assert await deployment.ledger.gates() == []
 
 
