@@ -91,7 +91,7 @@ class OutsideSettings(StrictValue):
     Attributes:
         hosts: Such as ``api.stripe.com``, ``*.example.com``, ``10.1.2.0/24``. With a list, addresses that are
             not public are called only where they, or a network of theirs, are listed. Holds for every
-            built-in adapter but ``sql``, whose whole address is a secret.
+            built-in adapter.
     """
 
     hosts: tuple[Host, ...] | None = None

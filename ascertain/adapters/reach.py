@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 _CARRIERS: Final = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "::/96", "64:ff9b::/96")))
 
 
+class NotListed(PermissionError):
+    """A host that is not on the list, or leads to an address that is neither public nor listed."""
+
+
 class Reach:
     """A list of hosts.
 
@@ -64,11 +68,11 @@ class Reach:
         """The socket of a connection that is about to be opened: ``socket_factory`` of aiohttp.
 
         Raises:
-            OSError: The address may not be connected to; nothing has left.
+            NotListed: The address may not be connected to; nothing has left.
         """
         family, kind, protocol, _, place = address
         if not self.admits_address(str(place[0])):
-            raise OSError(
+            raise NotListed(
                 errno.EACCES, f"{place[0]} is not public and not on the deployment's list"
             )
         return socket.socket(family, kind, protocol)
@@ -77,10 +81,11 @@ class Reach:
         """Where a host's connections may go, as ``getaddrinfo`` gives it.
 
         Raises:
-            OSError: The host is not on the list, cannot be resolved, or has an address that is not admitted.
+            NotListed: The host is not on the list, or has an address that is not admitted.
+            OSError: It cannot be resolved.
         """
         if not self.admits_host(host):
-            raise OSError(errno.EACCES, f"{host} is not on the deployment's list of hosts")
+            raise NotListed(errno.EACCES, f"{host} is not on the deployment's list of hosts")
         loop = asyncio.get_running_loop()
         found: list[tuple[Any, ...]] = []
         found += await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)

@@ -29,7 +29,7 @@ from pydantic import Field, StringConstraints, model_validator
 from ascertain.adapters import saying
 from ascertain.adapters.declaration import read
 from ascertain.adapters.mail import Address, FrozenMail, Line, message_id, write
-from ascertain.adapters.reach import REACH
+from ascertain.adapters.reach import REACH, NotListed
 from ascertain.contracts.effect import Receipt
 from ascertain.contracts.finding import Unknowable
 from ascertain.contracts.semantics import Semantics
@@ -300,7 +300,7 @@ def _word(fault: Exception) -> str:
         match fault.__cause__:
             case ConnectionRefusedError():
                 return "connection_refused"
-            case PermissionError():
+            case NotListed():
                 return "not_listed"
             case _:
                 return "connect_failed"

@@ -35,6 +35,7 @@ from pydantic import AfterValidator, Field, JsonValue, StringConstraints
 from ascertain.adapters import saying
 from ascertain.adapters.declaration import read
 from ascertain.adapters.place import time_in
+from ascertain.adapters.reach import NotListed
 from ascertain.adapters.reading import small
 from ascertain.adapters.target import STATEMENTS, Target
 from ascertain.adapters.template import ABOUT_EFFECT, Form, MissingValueError, scope_of
@@ -201,6 +202,8 @@ class SqlAdapter:
                     return await _in_time(change, session)
         except MissingSecret as error:
             return saying.unsent(error.code, str(error))
+        except NotListed as error:
+            return saying.unsent("not_listed", str(error.strerror))
         except _OtherRows as wrong:
             return saying.refused("rows", str(wrong))
         except (*_FAULTS, ValueError) as fault:  # TimeoutError is an OSError

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import asyncpg
 import pydantic_core
 from asyncpg.connect_utils import SessionAttribute
+
+from ascertain.adapters.reach import REACH, NotListed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,6 +25,7 @@ _pieces = _NAME.split(files("ascertain.adapters").joinpath("dedupe.sql").read_te
 STATEMENTS: Final = dict(zip(_pieces[1::2], (text.strip() for text in _pieces[2::2]), strict=True))
 
 _CONNECT_S: Final = 3
+_ANY_PORT: Final = 5432
 
 
 def _as_text(value: object) -> str:
@@ -50,10 +55,23 @@ _READ: Final[Mapping[str, Callable[[str], object]]] = {
 }
 
 
+def hosts_of(url: str) -> list[str]:
+    """The hosts that an address of a database names, in its order; none where it leaves that open."""
+    parts = urlsplit(url)
+    named = parts.netloc.rpartition("@")[2] or parse_qs(parts.query).get("host", [""])[0]
+    return [_host(one) for one in named.split(",") if one]
+
+
+def _host(place: str) -> str:
+    host = place[1:].partition("]")[0] if place.startswith("[") else place.partition(":")[0]
+    return unquote(host)
+
+
 class Target:
     """Sessions in one database. Connects when first used."""
 
     def __init__(self, connections: int, step: timedelta) -> None:
+        self._reach = REACH.get()
         self._connections = connections
         self._step_ms = str(int(step.total_seconds() * 1000))
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
@@ -79,8 +97,33 @@ class Target:
                         "idle_in_transaction_session_timeout": self._step_ms,
                     },
                     init=_speak_text,
+                    connect=self._connect,
                 )
             return self._pool
+
+    async def _connect(
+        self,
+        dsn: str | None = None,
+        **options: Any,  # noqa: ANN401  # the driver's own
+    ) -> asyncpg.Connection[asyncpg.Record]:
+        await self._check_reach(dsn or "")
+        return await asyncpg.connect(dsn, **options)
+
+    async def _check_reach(self, url: str) -> None:
+        """Look at where the database's hosts lead to; the driver then resolves them once more by itself.
+
+        Raises:
+            NotListed: They lead where the deployment's list does not allow; nothing has left.
+            OSError: They cannot be resolved.
+        """
+        if self._reach is None:
+            return
+        hosts = hosts_of(url)
+        if not hosts:
+            raise NotListed(errno.EACCES, "the database's address names no host")
+        for host in hosts:
+            # A socket of this machine is this machine.
+            await self._reach.resolve("localhost" if host.startswith("/") else host, _ANY_PORT)
 
     async def aclose(self) -> None:
         """Close every session, without waiting for one that hangs."""

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ascertain.adapters.reach import REACH, Reach
 from ascertain.adapters.wire import Wire
 from ascertain.testing.outside import Outside
 from tests.adapters.notes import adapter_for
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
     from ascertain.adapters.declared import DeclaredAdapter
@@ -33,6 +34,17 @@ async def outside() -> AsyncIterator[Outside]:
 async def adapter(outside: Outside) -> AsyncIterator[DeclaredAdapter]:
     async with adapter_for(outside) as adapter:
         yield adapter
+
+
+@pytest.fixture
+def only() -> Iterator[Callable[..., None]]:
+    """Adapters that are made from now on may call these hosts and no other."""
+
+    def limit(*hosts: str) -> None:
+        REACH.set(Reach(hosts))
+
+    yield limit
+    REACH.set(None)
 
 
 @pytest.fixture(scope="session")

@@ -91,17 +91,6 @@ def test_an_address_that_leads_to_one_that_is_not_public_is_not_public(address):
     assert not Reach(["api.example.com"]).admits_address(address)
 
 
-@pytest.fixture
-def only():
-    """Adapters that are made from now on may call these hosts and no other."""
-
-    def limit(*hosts: str) -> None:
-        REACH.set(Reach(hosts))
-
-    yield limit
-    REACH.set(None)
-
-
 MAIL = effect("mail.send", {"to": ["ann@example.org"], "subject": "s", "text": "t"})
 
 

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from ascertain.adapters.sql import create
-from ascertain.adapters.target import STATEMENTS
+from ascertain.adapters.target import STATEMENTS, hosts_of
 from ascertain.contracts import finding, outcome
 from ascertain.errors import InvalidSettings, InvalidTask, LookupDown, PermitLost
 from ascertain.testing.fault import DropReply, DropRequest
@@ -229,6 +229,49 @@ async def test_a_database_that_cannot_be_reached_or_has_no_records_says_nothing(
         assert isinstance(await perform(adapter, made()), outcome.NotDone)
         with pytest.raises(LookupDown, match="UndefinedTable"):
             await lookup(adapter, made())
+
+
+async def test_a_database_is_connected_to_only_where_its_hosts_lead_to_admitted_addresses(
+    bank: Bank, only
+):
+    named = bank.url.replace("127.0.0.1", "localhost")
+    socket = f"postgresql:///bank?host=/var/run&port={bank.port}"
+    for url, hosts in (
+        (bank.url, ["localhost"]),
+        (named, ["db.example"]),
+        (named, ["localhost"]),
+        (named, ["127.0.0.0/8"]),
+        (bank.url.replace(f":{bank.port}/", f":{bank.port},10.1.2.3/"), ["127.0.0.1"]),
+        (socket, ["127.0.0.1", "::1"]),
+        ("postgresql:///bank", ["localhost", "127.0.0.1", "::1"]),
+    ):
+        only(*hosts)
+        async with opened(url) as adapter:
+            came_to = await perform(adapter, made())
+            assert isinstance(came_to, outcome.NotDone), (url, hosts)
+            assert came_to.error_class == "not_listed", (url, hosts)
+            with pytest.raises(LookupDown, match="NotListed"):
+                await lookup(adapter, made())
+    only("localhost", "127.0.0.0/8", "::1")
+    async with opened(named) as adapter:
+        assert isinstance(await perform(adapter, made()), outcome.Settled)
+    assert await bank.balance() == "12.50"
+
+
+@pytest.mark.parametrize(
+    ("url", "hosts"),
+    [
+        ("postgresql://ann:p@db.example/bank", ["db.example"]),
+        ("postgresql://ann:p%40@db.example:5433,10.1.2.3/bank", ["db.example", "10.1.2.3"]),
+        ("postgresql://[::1]:5433,[fe80::2]/bank", ["::1", "fe80::2"]),
+        ("postgresql://%2Fvar%2Frun/bank", ["/var/run"]),
+        ("postgresql:///bank?host=/var/run", ["/var/run"]),
+        ("postgresql:///bank?host=a.example,b.example:1", ["a.example", "b.example"]),
+        ("postgresql:///bank", []),
+    ],
+)
+def test_every_host_that_an_address_names_is_looked_at(url: str, hosts: list[str]):
+    assert hosts_of(url) == hosts
 
 
 async def test_values_are_values_and_never_sql(bank: Bank):
