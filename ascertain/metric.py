@@ -38,10 +38,12 @@ class Sort(StrEnum):
 
 
 class Source(StrEnum):
-    """Which process shows it: every worker its own part, or ``ascertain metrics`` the whole ledger."""
+    """Which process shows it: each its own part, and ``ascertain metrics`` the whole ledger."""
 
     WORKER = "ascertain worker"
     LEDGER = "ascertain metrics"
+    RELAY = "ascertain relay"
+    CONSUMER = "ascertain consume"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,10 @@ class Metric:
         return f"{self.name}{'_seconds' if self.unit else ''}{ending}"
 
 
-def _counter(name: str, labels: tuple[str, ...], meaning: str) -> tuple[Metric, Counter]:
-    metric = Metric(name, Sort.COUNTER, Source.WORKER, labels, meaning)
+def _counter(
+    name: str, labels: tuple[str, ...], meaning: str, source: Source = Source.WORKER
+) -> tuple[Metric, Counter]:
+    metric = Metric(name, Sort.COUNTER, source, labels, meaning)
     return metric, _METER.create_counter(name, description=meaning)
 
 
@@ -188,6 +192,68 @@ LEDGER_UP: Final = Metric(
     "1 if the ledger answered when it was last read, else 0; then nothing else of it is shown.",
 )
 
+OUTBOX_UP: Final = Metric(
+    "ascertain_outbox_up",
+    Sort.GAUGE,
+    Source.RELAY,
+    (),
+    "1 if the outbox answered when it was last asked, else 0; then its gauges are not shown.",
+)
+OUTBOX_LAG: Final = Metric(
+    "ascertain_outbox_lag",
+    Sort.GAUGE,
+    Source.RELAY,
+    (),
+    "How long the oldest entry that waits has waited; of all relays together.",
+    _SECONDS,
+)
+OUTBOX_WAITING: Final = Metric(
+    "ascertain_outbox_waiting",
+    Sort.GAUGE,
+    Source.RELAY,
+    (),
+    "Entries that wait, with those that a relay has in hand.",
+)
+OUTBOX_SET_ASIDE: Final = Metric(
+    "ascertain_outbox_set_aside",
+    Sort.GAUGE,
+    Source.RELAY,
+    (),
+    "Entries that cannot be started as they are and need a person.",
+)
+OUTBOX_ENTRIES, outbox_entries = _counter(
+    "ascertain_outbox_entries",
+    ("fate",),
+    "What became of entries in this relay's hands: started, duplicate (it was started before), set_aside.",
+    Source.RELAY,
+)
+OUTBOX_TAKEN_AGAIN, outbox_taken_again = _counter(
+    "ascertain_outbox_taken_again",
+    (),
+    "Entries that a relay had in hand before, without saying what became of them: it ended.",
+    Source.RELAY,
+)
+MESSAGES_WAITING: Final = Metric(
+    "ascertain_messages_waiting",
+    Sort.GAUGE,
+    Source.CONSUMER,
+    ("queue",),
+    "Messages of the queue that no consumer has in hand; not shown while the broker does not answer.",
+)
+MESSAGES, messages = _counter(
+    "ascertain_messages",
+    ("queue", "fate"),
+    "What became of messages in this consumer's hands: started, duplicate (it was started before), refused, "
+    "returned.",
+    Source.CONSUMER,
+)
+MESSAGES_REDELIVERED, messages_redelivered = _counter(
+    "ascertain_messages_redelivered",
+    ("queue",),
+    "Messages that the broker had given to a consumer before.",
+    Source.CONSUMER,
+)
+
 METRICS: Final = (
     CLAIMS,
     OUTCOMES,
@@ -205,6 +271,15 @@ METRICS: Final = (
     CENSUS_DISCREPANCIES,
     CENSUS_AGE,
     LEDGER_UP,
+    OUTBOX_UP,
+    OUTBOX_LAG,
+    OUTBOX_WAITING,
+    OUTBOX_SET_ASIDE,
+    OUTBOX_ENTRIES,
+    OUTBOX_TAKEN_AGAIN,
+    MESSAGES_WAITING,
+    MESSAGES,
+    MESSAGES_REDELIVERED,
 )
 
 

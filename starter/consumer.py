@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import aio_pika
 from aio_pika.exceptions import AMQPError, ChannelInvalidStateError
+from opentelemetry.metrics import Observation
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from ascertain import metric
 from ascertain.errors import AscertainError, InputError, InvalidTask, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from ascertain.client import Client
+    from ascertain.starting import Submitted
 
 log = logging.getLogger("ascertain.consumer")
 
@@ -29,6 +32,7 @@ REASON: Final = "x-ascertain-reason"
 _OBJECT: Final = TypeAdapter(dict[str, JsonValue])
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 10.0
+_MEASURE_EVERY_S: Final = 5.0
 
 
 class Message(Protocol):
@@ -42,6 +46,11 @@ class Message(Protocol):
     @property
     def message_id(self) -> str | None:
         """The sender's own id of the message."""
+        ...
+
+    @property
+    def redelivered(self) -> bool | None:
+        """Whether the broker gave it to somebody before."""
         ...
 
     async def ack(self) -> None:
@@ -60,39 +69,57 @@ class Consumer:
     Attributes:
         refuse: Keeps a message that can never be a task, with the reason, durably.
         stop: Set when no new work shall be taken.
+        queue: Where the messages come from, for the metrics.
     """
 
     client: Client
     refuse: Callable[[Message, str], Awaitable[None]]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
+    queue: str = ""
+
+    def __post_init__(self) -> None:
+        for fate in ("started", "duplicate", "refused", "returned"):
+            self._count(fate, 0)  # so that the first one is a rise from nothing
+        metric.messages_redelivered.add(0, {"queue": self.queue})
 
     async def handle(self, message: Message) -> None:
         """Start the task, then acknowledge; while Temporal is down, wait with the message in hand."""
+        metric.messages_redelivered.add(int(bool(message.redelivered)), {"queue": self.queue})
         try:
-            if await self._patiently(message):
-                await message.ack()
-            else:
-                await message.nack(requeue=True)
+            submitted = await self._patiently(message)
         except InputError as error:
             log.error("message %s is refused: %s", message.message_id, error)  # noqa: TRY400 - the sentence says it all
             await self.refuse(message, str(error))
             await message.ack()
+            self._count("refused")
+        else:
+            await self._say(message, submitted)
 
-    async def _patiently(self, message: Message) -> bool:
-        """Whether the task is started; False when we are to stop before it could be."""
+    async def _say(self, message: Message, submitted: Submitted | None) -> None:
+        if submitted is None:
+            await message.nack(requeue=True)
+            self._count("returned")
+        else:
+            await message.ack()
+            self._count("duplicate" if submitted.duplicate else "started")
+
+    async def _patiently(self, message: Message) -> Submitted | None:
+        """What the start came to; None when we are to stop before it came to anything."""
         pause = _FIRST_PAUSE_S
         while not self.stop.is_set():
             try:
-                await self.client.submit(task_of(message.body), message_id=message.message_id)
+                task = task_of(message.body)
+                return await self.client.submit(task, message_id=message.message_id)
             except Unavailable as error:
                 log.warning("%s; next try in %.1f s", error, pause)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await self.stop.wait()
                 pause = min(pause * 2, _LONGEST_PAUSE_S)
-            else:
-                return True
-        return False
+        return None
+
+    def _count(self, fate: str, number: int = 1) -> None:
+        metric.messages.add(number, {"queue": self.queue, "fate": fate})
 
 
 def task_of(body: bytes) -> dict[str, JsonValue]:
@@ -143,15 +170,35 @@ async def consume(
             await channel.set_qos(prefetch_count=prefetch)
             source = await channel.get_queue(queue)
             refused = await channel.declare_queue(f"{queue}.refused", durable=True)
-            work = _Work(channel, refused.name, client, stop)
+            work = _Work(channel, queue, refused.name, client, stop)
             tag = await source.consume(work.take)
+            measuring = asyncio.create_task(_measure(connection, queue))
             on_ready()
             await stop.wait()
+            measuring.cancel()
             await source.cancel(tag)
             await work.finished()
     except (AMQPError, OSError) as error:
         said = str(error) or type(error).__name__
         raise BrokerDown(f"the broker does not serve queue {queue}: {said}") from error
+
+
+async def _measure(connection: aio_pika.abc.AbstractRobustConnection, queue: str) -> None:
+    """How many messages wait, again and again; on a channel of its own, for a refusal would close it."""
+    waiting: int | None = None
+
+    def observed() -> Iterable[Observation]:
+        return [] if waiting is None else [Observation(waiting, {"queue": queue})]
+
+    metric.observe(metric.MESSAGES_WAITING, observed)
+    while True:
+        try:
+            async with connection.channel() as channel:
+                found = await channel.declare_queue(queue, passive=True)
+                waiting = found.declaration_result.message_count
+        except (AMQPError, ChannelInvalidStateError, OSError):
+            waiting = None
+        await asyncio.sleep(_MEASURE_EVERY_S)
 
 
 class _Work:
@@ -160,13 +207,14 @@ class _Work:
     def __init__(
         self,
         channel: aio_pika.abc.AbstractChannel,
+        queue: str,
         refused: str,
         client: Client,
         stop: asyncio.Event,
     ) -> None:
         self._exchange = channel.default_exchange
         self._refused = refused
-        self._consumer = Consumer(client, self._refuse, stop)
+        self._consumer = Consumer(client, self._refuse, stop, queue)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def take(self, message: aio_pika.abc.AbstractIncomingMessage) -> None:

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 import sys
+from contextlib import AsyncExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final
@@ -17,6 +18,7 @@ from ascertain.cli import option, output
 from ascertain.errors import InvalidSettings, SetupError
 
 URL_VARIABLE: Final = "ASCERTAIN_RABBITMQ_URL"
+SERVICE: Final = "ascertain-consumer"
 
 
 def register(app: typer.Typer) -> None:
@@ -32,6 +34,7 @@ def consume(
         typer.Option(metavar="URL", help="amqp:// or amqps://; else $ASCERTAIN_RABBITMQ_URL."),
     ] = None,
     prefetch: Annotated[int, typer.Option(min=1, max=1000, help="Most messages in hand.")] = 32,
+    metrics: option.Metrics = None,
     config: option.Config = None,
     as_json: option.Json = False,
 ) -> None:
@@ -44,23 +47,31 @@ def consume(
         raise InvalidSettings(f"no broker: say --rabbitmq URL or set {URL_VARIABLE}")
     if find_spec("aio_pika") is None:
         raise SetupError("the broker's client is not installed: pip install 'ascertain[rabbitmq]'")
-    asyncio.run(_consume(url, queue, prefetch, config, as_json=as_json))
+    asyncio.run(_consume(url, queue, prefetch, metrics, config, as_json=as_json))
 
 
 async def _consume(
-    url: str, queue: str, prefetch: int, config: Path | None, *, as_json: bool
+    url: str,
+    queue: str,
+    prefetch: int,
+    metrics: str | None,
+    config: Path | None,
+    *,
+    as_json: bool,
 ) -> None:
     from ascertain import telemetry
     from ascertain.cli import place
     from starter.consumer import consume as run
     from workers.serve import stop_on_signals
+    from workers.watched import shown
 
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    telemetry.install()
+    telemetry.install(SERVICE)
     where = place.find(config)
-    client = await where.client(kinds=where.kinds)
 
     def on_ready() -> None:
+        if exposition is not None:
+            exposition.ready = True
         line = f"consumer {os.getpid()} starts what comes to {queue}"
         if as_json:
             output.json_line({"ready": line})
@@ -68,4 +79,8 @@ async def _consume(
             output.line(f"ready: {line}")
         output.flush()
 
-    await run(url, queue, client, stop_on_signals(), prefetch=prefetch, on_ready=on_ready)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(asyncio.to_thread, telemetry.shutdown)
+        exposition = await stack.enter_async_context(shown(SERVICE, metrics))
+        client = await where.client(kinds=where.kinds)
+        await run(url, queue, client, stop_on_signals(), prefetch=prefetch, on_ready=on_ready)

@@ -14,33 +14,31 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from opentelemetry import context, metrics, propagate
+from opentelemetry import context, propagate
+from opentelemetry.metrics import Observation
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from ascertain import metric
 from ascertain.errors import AscertainError, InputError, InvalidTask, Unavailable
 from ascertain.outbox import TRACE
 from ascertain.service.queue import POISON
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ascertain.client import Client
-    from ascertain.service.queue import Entry, Queue
+    from ascertain.metric import Metric
+    from ascertain.service.queue import Entry, Lag, Queue
 
 log = logging.getLogger("ascertain.relay")
 
 _OBJECT: Final = TypeAdapter(dict[str, JsonValue])
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 10.0
-_meter: Final = metrics.get_meter("ascertain")
-_lag: Final = _meter.create_gauge(
-    "ascertain_outbox_lag_seconds", "s", "Age of the oldest entry that waits"
-)
-_waiting: Final = _meter.create_gauge("ascertain_outbox_waiting", "1", "Entries that wait")
-_aside: Final = _meter.create_gauge("ascertain_outbox_set_aside", "1", "Entries that need a person")
-_done: Final = _meter.create_counter(
-    "ascertain_outbox_entries", "1", "Entries by what became of them"
-)
+_MEASURE_EVERY_S: Final = 5.0
+_STARTED: Final = {"fate": "started"}
+_DUPLICATE: Final = {"fate": "duplicate"}
+_SET_ASIDE: Final = {"fate": "set_aside"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +77,7 @@ class Relay:
     client: Client
     pace: Pace = Pace()
     tally: Tally = field(default_factory=Tally)
+    _lag: Lag | None = None
     _told: asyncio.Event = field(default_factory=asyncio.Event)
     _pause_s: float = _FIRST_PAUSE_S
 
@@ -86,6 +85,7 @@ class Relay:
         """Relay until told to stop; what is in hand then is finished. No outage ends it."""
         ending = asyncio.create_task(stop.wait())
         ending.add_done_callback(lambda _: self._told.set())
+        measuring = asyncio.create_task(self._measure())
         try:
             while not stop.is_set():
                 try:
@@ -94,6 +94,23 @@ class Relay:
                     await self._slow_down(error, stop)
         finally:
             ending.cancel()
+            measuring.cancel()
+
+    def show(self) -> None:
+        """Have its metrics shown by this process."""
+        for fate in (_STARTED, _DUPLICATE, _SET_ASIDE):
+            metric.outbox_entries.add(0, fate)  # so that the first one is a rise from nothing
+        metric.outbox_taken_again.add(0)
+        metric.observe(metric.OUTBOX_UP, lambda: [Observation(self._lag is not None)])
+        self._show(metric.OUTBOX_LAG, lambda lag: lag.lag.total_seconds())
+        self._show(metric.OUTBOX_WAITING, lambda lag: lag.waiting)
+        self._show(metric.OUTBOX_SET_ASIDE, lambda lag: lag.set_aside)
+
+    def _show(self, shown: Metric, value: Callable[[Lag], float]) -> None:
+        def observed() -> Iterable[Observation]:
+            return [] if self._lag is None else [Observation(value(self._lag))]
+
+        metric.observe(shown, observed)
 
     async def _listen(self, stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
@@ -102,7 +119,6 @@ class Relay:
                 self._told.clear()
                 await self.drain(stop)
                 self._pause_s = _FIRST_PAUSE_S
-                await self._measure()
                 await self.queue.prune(self.pace.keep)
                 await _wait(self._told, self.pace.poll.total_seconds())
 
@@ -119,6 +135,7 @@ class Relay:
             await self._start_all(taken)
 
     async def _start_all(self, taken: Sequence[Entry]) -> None:
+        metric.outbox_taken_again.add(sum(entry.takes > 1 for entry in taken))
         batch = _Batch(self, asyncio.Semaphore(self.pace.concurrency))
         async with asyncio.TaskGroup() as group:
             for entry in taken:
@@ -126,16 +143,20 @@ class Relay:
         await self.queue.started(batch.runs)
         self.tally.started += len(batch.runs) - batch.duplicates
         self.tally.duplicate += batch.duplicates
-        _done.add(len(batch.runs), {"fate": "started"})
+        metric.outbox_entries.add(len(batch.runs) - batch.duplicates, _STARTED)
+        metric.outbox_entries.add(batch.duplicates, _DUPLICATE)
         if batch.outage is not None:
             await self.queue.give_back(batch.unanswered)
             raise batch.outage
 
     async def _measure(self) -> None:
-        lag = await self.queue.lag()
-        _lag.set(lag.lag.total_seconds())
-        _waiting.set(lag.waiting)
-        _aside.set(lag.set_aside)
+        """How far behind, again and again: most of all while nothing can be started."""
+        while True:
+            try:
+                self._lag = await self.queue.lag()
+            except Unavailable:
+                self._lag = None
+            await asyncio.sleep(_MEASURE_EVERY_S)
 
     async def _slow_down(self, error: Unavailable, stop: asyncio.Event) -> None:
         log.warning("%s; next try in %.1f s", error, self._pause_s)
@@ -194,7 +215,7 @@ class _Batch:
         log.error("entry %d (task %s) is set aside: %s", entry.entry_id, entry.task_id, reason)
         await self.relay.queue.set_aside(entry.entry_id, reason)
         self.relay.tally.set_aside += 1
-        _done.add(1, {"fate": "set_aside"})
+        metric.outbox_entries.add(1, _SET_ASIDE)
 
 
 def _task(entry: Entry) -> dict[str, JsonValue]:

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 import sys
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Final
@@ -17,11 +18,14 @@ from ascertain.cli import option, output
 from ascertain.errors import InvalidSettings
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from ascertain.cli.place import Place
     from ascertain.service.queue import Queue
-    from starter.relay import Pace, Tally
+    from starter.relay import Pace, Relay, Tally
 
 URL_VARIABLE: Final = "ASCERTAIN_OUTBOX_URL"
+SERVICE: Final = "ascertain-relay"
 _LISTED: Final = 1000
 
 Url = Annotated[
@@ -69,6 +73,7 @@ def relay(  # noqa: PLR0913 - each is one option of the command
             parser=option.length, metavar="TIME", help="How long started entries are kept."
         ),
     ] = timedelta(days=7),
+    metrics: option.Metrics = None,
     config: option.Config = None,
     as_json: option.Json = False,
 ) -> None:
@@ -91,30 +96,50 @@ def relay(  # noqa: PLR0913 - each is one option of the command
         asyncio.run(_put_back(url, None if again_all else again, as_json=as_json))
     else:
         pace = Pace(batch=batch, lease=lease, keep=keep)
-        asyncio.run(_relay(url, place.find(config), pace, once=once, as_json=as_json))
+        where = place.find(config)
+        if once:
+            asyncio.run(_once(url, where, pace, as_json=as_json))
+        else:
+            asyncio.run(_relay(url, where, pace, metrics, as_json=as_json))
 
 
-async def _relay(url: str, where: Place, pace: Pace, *, once: bool, as_json: bool) -> None:
+async def _once(url: str, where: Place, pace: Pace, *, as_json: bool) -> None:
+    from workers.serve import stop_on_signals
+
+    async with _working(url, where, pace) as working:
+        await working.drain(stop_on_signals())
+        _report(working.tally, as_json=as_json)
+
+
+async def _relay(url: str, where: Place, pace: Pace, metrics: str | None, *, as_json: bool) -> None:
+    from workers.serve import stop_on_signals
+    from workers.watched import shown
+
+    stop = stop_on_signals()
+    async with shown(SERVICE, metrics) as exposition, _working(url, where, pace) as working:
+        working.show()
+        if exposition is not None:
+            exposition.ready = True
+        _ready(as_json=as_json)
+        await working.run(stop)
+        if not as_json:
+            _report(working.tally, as_json=as_json)
+
+
+@asynccontextmanager
+async def _working(url: str, where: Place, pace: Pace) -> AsyncGenerator[Relay]:
     from ascertain import telemetry
     from ascertain.service.queue import Queue
     from starter.relay import Relay
-    from workers.serve import stop_on_signals
 
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    telemetry.install()
-    stop = stop_on_signals()
+    telemetry.install(SERVICE)
     queue = await Queue.open(url)
     try:
-        working = Relay(queue, await where.client(kinds=where.kinds), pace)
-        if once:
-            await working.drain(stop)
-        else:
-            _ready(as_json=as_json)
-            await working.run(stop)
-        if once or not as_json:
-            _report(working.tally, as_json=as_json)
+        yield Relay(queue, await where.client(kinds=where.kinds), pace)
     finally:
         await queue.aclose()
+        await asyncio.to_thread(telemetry.shutdown)
 
 
 def _ready(*, as_json: bool) -> None:

@@ -1,8 +1,9 @@
-"""What a worker process shows of itself to whoever watches it."""
+"""What a process shows of itself to whoever watches it."""
 
 from __future__ import annotations
 
 import logging
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -13,8 +14,7 @@ from ascertain.exposition import Exposition, show_temporal
 from ascertain.policy import longest_legal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from contextlib import AsyncExitStack
+    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 
     from ascertain.ports import Kind
     from ascertain.settings import WorkerSettings
@@ -28,6 +28,21 @@ HELD_UP: Final = timedelta(seconds=1)
 _NO_KIND: Final = "none"
 
 
+@asynccontextmanager
+async def shown(service: str, address: str | None) -> AsyncGenerator[Exposition | None]:
+    """What this process counts: sent where the ``OTEL_`` variables say, and served where an address is given.
+
+    Raises:
+        InvalidSettings: It cannot be served there, or the ``OTEL_`` variables are wrong.
+    """
+    async with AsyncExitStack() as stack:
+        exposition = None
+        if address is not None:
+            exposition = await stack.enter_async_context(Exposition(address))
+        telemetry.measure(service, None if exposition is None else exposition.registry)
+        yield exposition
+
+
 async def watched(
     wished: WorkerSettings, kinds: Mapping[str, Kind], stack: AsyncExitStack
 ) -> Exposition | None:
@@ -38,10 +53,7 @@ async def watched(
     """
     if wished.temporal_metrics is not None:
         show_temporal(wished.temporal_metrics)
-    exposition = None
-    if wished.metrics is not None:
-        exposition = await stack.enter_async_context(Exposition(wished.metrics))
-    telemetry.measure(SERVICE, exposition.registry if exposition is not None else None)
+    exposition = await stack.enter_async_context(shown(SERVICE, wished.metrics))
     metric.observe(metric.LONGEST_LEGAL, lambda: _declared(kinds))
     return exposition
 

@@ -102,6 +102,10 @@ RequestId = Annotated[
         metavar="ID", help="A repeat with the same id changes nothing; made up if left out."
     ),
 ]
+Metrics = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Serve /metrics, /live and /ready here."),
+]
 Why = Annotated[str, typer.Option("--reason", help="Why; kept for ever.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace FILE if it is there already.")]
 # The pace of a replay.

@@ -84,7 +84,7 @@ def test_every_command_of_ours_is_one_that_can_be_given(services):
             if plain and plain[0] not in {"--help", "-c"}:
                 group.commands[plain[0]].make_context(plain[0], plain[1:])
                 tried.append(plain[0])
-    assert {"migrate", "worker", "metrics", "relay"} <= set(tried)
+    assert {"migrate", "worker", "metrics", "relay", "consume"} <= set(tried)
 
 
 async def started(words, environment):
@@ -126,8 +126,14 @@ async def test_the_services_run_as_plain_processes_in_their_own_environment(
     command = str(ROOT / "deploy" / "ascertain")
     migrated = run(command, *services["migrate"]["command"], **environment)
     assert migrated.returncode == 0, migrated.stderr
-    for name in ("worker", "metrics"):
+    environment["ASCERTAIN_OUTBOX_URL"] = await postgres.create_database("outbox")
+    migrated = run(
+        command, "migrate", "--outbox", environment["ASCERTAIN_OUTBOX_URL"], **environment
+    )
+    assert migrated.returncode == 0, migrated.stderr
+    for name in ("worker", "metrics", "relay"):
         await runs_healthily(services[name], command, environment)
+    await postgres.drop_database("outbox")
     await postgres.drop_database("composed")
 
 
@@ -194,6 +200,7 @@ def test_what_the_compose_file_mounts_is_there_and_grafana_finds_its_dashboard(s
 IMPORTED = """
 import importlib.metadata as metadata, sys
 import workers.serve, workers.command, starter.relay_command, starter.relay
+import starter.consumer_command, starter.consumer
 from ascertain.adapters import command, compute, generate, http, object, smtp, sql, stripe, webhook
 owners = metadata.packages_distributions()
 tops = {name.partition(".")[0] for name in sys.modules}

@@ -34,6 +34,7 @@ _CONTRACTS: tuple[tuple[str, type[BaseModel]], ...] = (
 _SETTINGS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("The file", settings.Settings),
     ("`[ledger]`", settings.LedgerSettings),
+    ("`[outside]`", settings.OutsideSettings),
     ("`[worker]`", settings.WorkerSettings),
     ("`[[breakers]]`: when gates close by themselves", breaker.Breaker),
     ('`[kinds."NAME"]`', settings.KindSettings),
@@ -145,10 +146,10 @@ def metrics() -> str:
     return _page(
         "Metrics",
         "Of OpenTelemetry, under the names that Prometheus sees. A worker shows what it does itself "
-        "(`ascertain worker --metrics HOST:PORT`), one process for the whole deployment what stands in the "
-        "ledger (`ascertain metrics --listen HOST:PORT`); both serve `/live` and `/ready` beside "
-        "`/metrics`. With `OTEL_EXPORTER_OTLP_ENDPOINT` they are sent there too, unless "
-        "`OTEL_METRICS_EXPORTER` is `none`. What the alerts on them mean: "
+        "(`ascertain worker --metrics HOST:PORT`), and so do a relay and a consumer; one process for the "
+        "whole deployment shows what stands in the ledger (`ascertain metrics --listen HOST:PORT`). All "
+        "serve `/live` and `/ready` beside `/metrics`. With `OTEL_EXPORTER_OTLP_ENDPOINT` they are sent "
+        "there too, unless `OTEL_METRICS_EXPORTER` is `none`. What the alerts on them mean: "
         "[observe](../how-to/observe.md).",
         f"Labels stay few: each process names the first {metric.MOST_NAMES} kinds and partitions that "
         f"it meets, and all later ones together `{metric.OTHER}`, where counts add up and an age is that "

@@ -21,6 +21,7 @@ from temporalio.client import Client as TemporalClient
 
 from starter.process import free_port
 from starter.temporal import TemporalServer
+from tests.protocol.watching import becomes, series
 from tests.waiting import wait_until
 
 PROGRAM = next(iter(Path("/usr/lib/rabbitmq/lib").glob("*/sbin/rabbitmq-server")), Path("none"))
@@ -92,7 +93,9 @@ async def fill(channel) -> None:
     await publish(json.dumps({**task(1), "kind": "other"}).encode(), "bad-3")
 
 
-async def consumer(broker: Broker, temporal: TemporalServer) -> asyncio.subprocess.Process:
+async def consumer(
+    broker: Broker, temporal: TemporalServer, port: int
+) -> asyncio.subprocess.Process:
     environment = {
         "ASCERTAIN_RABBITMQ_URL": broker.url,
         "TEMPORAL_ADDRESS": temporal.address,
@@ -100,7 +103,7 @@ async def consumer(broker: Broker, temporal: TemporalServer) -> asyncio.subproce
     }
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "ascertain", "consume", "--queue", "tasks"),
-        *("--prefetch", str(PREFETCH), "--json"),
+        *("--prefetch", str(PREFETCH), "--metrics", f"127.0.0.1:{port}", "--json"),
         env={**os.environ, **environment},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -124,7 +127,7 @@ async def main(folder: Path) -> None:
             return (await client.count_workflows("WorkflowType = 'Task'")).count
 
         for kill in range(KILLS):
-            running = await consumer(broker, temporal)
+            running = await consumer(broker, temporal, free_port())
             goal = TASKS * (kill + 1) // (KILLS + 1)
 
             async def further(goal=goal):
@@ -133,13 +136,16 @@ async def main(folder: Path) -> None:
             await wait_until(further, 120, what=f"{goal} tasks")
             running.kill()
             await running.wait()
-        running = await consumer(broker, temporal)
+        port = free_port()
+        running = await consumer(broker, temporal, port)
 
         async def dealt_with():
             ready = (await channel.declare_queue("tasks", durable=True)).declaration_result
             return ready.message_count == 0 and await tasks() >= TASKS
 
         await wait_until(dealt_with, 180, what="an empty queue")
+        await becomes(port, 0, "ascertain_messages_waiting", queue="tasks")
+        shown = await series(port)
         running.terminate()
         code = await running.wait()
         left = (await channel.declare_queue("tasks", durable=True)).declaration_result
@@ -152,6 +158,9 @@ async def main(folder: Path) -> None:
             f"the last consumer ended with {code}\n"
             f"tasks in Temporal: {await tasks()}; left in the queue: {left.message_count}\n"
         )
+        for name in ("ascertain_messages_total", "ascertain_messages_redelivered_total"):
+            for labels, number in shown[name].items():
+                sys.stdout.write(f"the last consumer's {name} {sorted(labels)}: {number:g}\n")
         for message_id, reason in sorted(set(reasons)):
             sys.stdout.write(f"refused {message_id}: {reason}\n")
         del queue

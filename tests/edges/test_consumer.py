@@ -24,6 +24,7 @@ class Delivered:
 
     body: bytes
     message_id: str | None = "m-1"
+    redelivered: bool | None = None
     said: list[str] = field(default_factory=list)
 
     async def ack(self):
@@ -34,11 +35,11 @@ class Delivered:
 
 
 @pytest.fixture
-def consumer(service):
+def consumer(service, registry):
     async def refuse(message, reason):
         message.said.append(f"refused: {reason}")
 
-    return Consumer(service.client, refuse)
+    return Consumer(service.client, refuse, queue=service.name)
 
 
 def message(task) -> Delivered:
@@ -87,3 +88,20 @@ async def test_while_temporal_is_down_nothing_is_acknowledged_and_a_stop_gives_i
     consumer.stop.set()
     await handling
     assert waiting.said == ["nack requeue=True"]
+
+
+async def test_every_message_is_counted_by_what_became_of_it(service, consumer, registry):
+    def counted(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(name, {"queue": service.name, **labels})
+
+    fates = ("started", "duplicate", "refused", "returned")
+    assert [counted("ascertain_messages_total", fate=fate) for fate in fates] == [0, 0, 0, 0]
+    await consumer.handle(message(service.task("a")))
+    again = message(service.task("a"))
+    again.redelivered = True
+    await consumer.handle(again)
+    await consumer.handle(Delivered(b"no json"))
+    consumer.stop.set()
+    await consumer.handle(message(service.task("b")))
+    assert [counted("ascertain_messages_total", fate=fate) for fate in fates] == [1, 1, 1, 1]
+    assert counted("ascertain_messages_redelivered_total") == 1

@@ -10,9 +10,12 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from ascertain import metric
 from ascertain.ledger.migration import Schema, check, migrate, migrations
+from ascertain.metric import Source
 from tests.cli.conftest import Cli
 from tests.ledger.schema import describe
+from tests.protocol.watching import becomes, fetch, series, value
 from tests.waiting import wait_until
 
 # After a new migration: python -m tests.ledger.schema URL > tests/edges/schema.txt, and review it.
@@ -48,6 +51,28 @@ async def test_the_relay_runs_until_it_is_told_to_stop(service, cli):
     process.send_signal(signal.SIGTERM)
     _, err = await process.communicate()
     assert (process.returncode, err) == (0, b"")
+
+
+async def test_a_relay_shows_how_far_behind_it_is_and_what_it_did(service, cli, free_port):
+    await service.put_raw("a", service.task("a"))
+    await service.put_raw("a", service.task("a"))
+    await service.put_raw("bad", {"task_id": "bad id"})
+    await service.connection.execute(
+        "update ascertain.outbox_entries set takes = 1 where task_id = 'bad'"
+    )
+    process = await cli.start("relay", "--metrics", f"127.0.0.1:{free_port}", "--json")
+    await process.stdout.readline()
+    assert await fetch(free_port, "/ready") == (200, "ready\n")
+    await becomes(free_port, 1, "ascertain_outbox_entries_total", fate="set_aside")
+    for fate in ("started", "duplicate"):
+        await becomes(free_port, 1, "ascertain_outbox_entries_total", fate=fate)
+    assert await value(free_port, "ascertain_outbox_taken_again_total") == 1
+    await becomes(free_port, 1, "ascertain_outbox_set_aside")
+    shown = set(await series(free_port)) - {"target_info"}
+    assert shown == {each.shown for each in metric.METRICS if each.source is Source.RELAY}
+    process.send_signal(signal.SIGTERM)
+    await process.communicate()
+    assert process.returncode == 0
 
 
 async def test_status_and_set_aside_tell_what_is_where(service, cli):

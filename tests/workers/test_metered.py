@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
-from opentelemetry import metrics
-from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import CollectorRegistry
 
-from ascertain import telemetry
 from ascertain.contracts.claim import Granted, Stale
 from ascertain.contracts.effect import State
 from ascertain.ledger.model import ModelLedger
@@ -21,17 +18,6 @@ from tests.ledger.steps import LEASE, effect, moved, receipt, request, settled, 
 from workers.metered import metered
 
 _numbers = count(1)
-
-
-@pytest.fixture(scope="module")
-def registry() -> Iterator[CollectorRegistry]:
-    """The metrics of this process; OpenTelemetry takes one provider for each."""
-    made = CollectorRegistry()
-    telemetry.measure("test", made)
-    yield made
-    provider = metrics.get_meter_provider()
-    assert isinstance(provider, MeterProvider)
-    provider.shutdown()
 
 
 class Clock:
