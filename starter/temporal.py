@@ -37,6 +37,7 @@ class TemporalServer(Server):
         *,
         port: int | None = None,
         ui_port: int | None = None,
+        http_port: int | None = None,
         namespace: str = "default",
         in_memory: bool = False,
     ) -> None:
@@ -46,11 +47,13 @@ class TemporalServer(Server):
             directory: Its file, log and lock; created at the first start.
             port: Of the gRPC service; None picks a free one, which then stays the same over restarts.
             ui_port: Of the Web UI; None serves none.
+            http_port: Of the HTTP API; None leaves it to the server, which then does not say where it is.
             namespace: Made at the start if it is not there yet.
             in_memory: Forget everything when it stops.
         """
         super().__init__(directory, port=port)
         self.ui_port = ui_port
+        self.http_port = http_port
         self.namespace = namespace
         self._in_memory = in_memory
 
@@ -58,6 +61,11 @@ class TemporalServer(Server):
     def address(self) -> str:
         """``host:port`` for clients and workers."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def http_url(self) -> str | None:
+        """Where the HTTP API is; None if it was left to the server."""
+        return None if self.http_port is None else f"http://127.0.0.1:{self.http_port}"
 
     @property
     def ui_url(self) -> str | None:
@@ -85,6 +93,7 @@ class TemporalServer(Server):
             *_search_attributes(),
             # Due timers, and with them heartbeat time-outs, fire up to this much late.
             *("--dynamic-config-value", 'history.timerProcessorMaxTimeShift="50ms"'),
+            *(() if self.http_port is None else ("--http-port", str(self.http_port))),
             *self._web_interface(),
             *self._persistence(),
         )

@@ -7,9 +7,13 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics import MeterProvider
+from prometheus_client import CollectorRegistry
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
+from ascertain import telemetry
 from ascertain.ledger.migration import migrate
 from starter import process
 from starter.postgres import EmbeddedPostgres
@@ -62,7 +66,8 @@ async def database(postgres: EmbeddedPostgres, template: str) -> AsyncGenerator[
 async def temporal() -> AsyncGenerator[TemporalServer]:
     """One Temporal server for the whole run, in memory; give each test its own task queue."""
     directory = Path(tempfile.mkdtemp(prefix="ascertain-temporal-"))
-    async with TemporalServer(directory, in_memory=True) as server:
+    http_port = process.free_port()
+    async with TemporalServer(directory, in_memory=True, http_port=http_port) as server:
         yield server
     shutil.rmtree(directory)
 
@@ -73,3 +78,14 @@ async def temporal_client(temporal: TemporalServer) -> Client:
     return await Client.connect(
         temporal.address, namespace=temporal.namespace, data_converter=pydantic_data_converter
     )
+
+
+@pytest.fixture(scope="session")
+def registry() -> Generator[CollectorRegistry]:
+    """The metrics of this process; OpenTelemetry takes one provider for each."""
+    made = CollectorRegistry()
+    telemetry.measure("test", made)
+    yield made
+    provider = metrics.get_meter_provider()
+    assert isinstance(provider, MeterProvider)
+    provider.shutdown()

@@ -225,6 +225,13 @@ def test_the_first_run_says_what_has_begun_of_the_installation_and_later_ones_sa
     assert said() == []
 
 
+def test_the_audit_is_a_job_of_its_own_and_what_people_run():
+    script = ROOT / ".ci" / "audit"
+    assert os.access(script, os.X_OK)
+    subprocess.run(["bash", "-n", script], check=True, stdin=subprocess.DEVNULL)
+    assert script.read_text().splitlines()[-1].endswith('./run audit "$@"')
+
+
 def test_ci_runs_what_people_run():
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)

