@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ascertain.cli import output, place
 from ascertain.cli.progress import Progress
+from ascertain.cli.text import counted
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -35,5 +36,6 @@ async def archive(
     if as_json:
         output.document({"looked_at": seen, "archived": archived, "dry_run": dry_run})
         return
-    verb = "would be" if dry_run else "were"
-    output.line(f"{seen} effects were looked at; {archived} of them {verb} archived.")
+    looked = counted(seen, "effect was", "effects were")
+    done = f"{archived} would be" if dry_run else counted(archived, "was", "were")
+    output.line(f"{looked} looked at; {done} archived.")

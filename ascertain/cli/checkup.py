@@ -22,7 +22,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.service import RPCError
 
 from ascertain.cli import output, place
-from ascertain.cli.text import plain
+from ascertain.cli.text import counted, plain
 from ascertain.cli.wording import age
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
@@ -223,10 +223,8 @@ async def _ledger(where: Place) -> Check:
     stuck = max(tallies, key=lambda tally: tally.stuck_for, default=None)
     told = "nothing is unresolved"
     if stuck is not None:
-        count = sum(tally.count for tally in tallies)
-        told = (
-            f"{count} effects are unresolved, the oldest {stuck.state} for {age(stuck.stuck_for)}"
-        )
+        count = counted(sum(tally.count for tally in tallies), "effect is", "effects are")
+        told = f"{count} unresolved, the oldest {stuck.state} for {age(stuck.stuck_for)}"
     return Check("ledger", "ok", f"{address(url)} has the schema of this release; {told}")
 
 

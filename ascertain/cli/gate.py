@@ -16,6 +16,7 @@ from ascertain.cli import output, place, shape, wording
 from ascertain.cli.gate_command import EVERY
 from ascertain.cli.listing import Filter, checked_partition, held as held_tasks
 from ascertain.cli.progress import Progress
+from ascertain.cli.text import counted
 from ascertain.contracts.effect import UNRESOLVED, State
 from ascertain.contracts.fault import faults
 from ascertain.contracts.gate import GateChange, Position
@@ -122,7 +123,7 @@ async def resume(change: Change, config: Path | None, *, wake_rate: float, as_js
         for other in others:
             output.line(f"But {_keeps(other)}: {shape.gate_words(other, now)}")
         if woken is not None and not blocked:
-            output.line(f"{woken} held tasks were woken.")
+            output.line(f"{counted(woken, 'held task was', 'held tasks were')} woken.")
     if why:
         output.note(f"Held tasks were not woken ({why}); they look at the gate by themselves.")
 
@@ -230,7 +231,7 @@ async def _drained(
 def _flight_words(flying: Sequence[EffectRow]) -> str:
     if not flying:
         return "Nothing of it is in flight: it is drained."
-    who = "1 attempt is" if len(flying) == 1 else f"{len(flying)} attempts are"
+    who = counted(len(flying), "attempt is", "attempts are")
     sending = [row.lease_until for row in flying if row.now < row.lease_until]
     can = f"may still send until {wording.clock(max(sending))}" if sending else "can send no more"
     return f"{who} in flight and {can}; what comes of it is recorded."
@@ -263,7 +264,7 @@ async def _wake(where: Place, partition: str, rate: float) -> tuple[int | None, 
             except NotFound:  # over meanwhile
                 continue
             woken += 1
-            progress.show(f"{woken} held tasks woken")
+            progress.show(f"{counted(woken, 'held task', 'held tasks')} woken")
             await asyncio.sleep(1 / rate)
     except Unavailable as error:
         return woken or None, str(error)

@@ -14,6 +14,7 @@ import typer
 from ascertain.cli import intake, output, place, shape
 from ascertain.cli.progress import Progress
 from ascertain.cli.submission import Fate, Outcome, Submission, Wish, exit_code_of
+from ascertain.cli.text import counted
 from ascertain.door import admit
 
 _STANDARD_INPUT: Final = "-"
@@ -86,15 +87,16 @@ async def _stream(submission: Submission, found: intake.Intake, *, as_json: bool
 
 
 def _summarise(submission: Submission, *, as_json: bool) -> None:
-    counted: dict[str, object] = {fate.value: submission.fates[fate] for fate in Fate}
+    fates: dict[str, object] = {fate.value: submission.fates[fate] for fate in Fate}
     total = submission.fates.total()
     if as_json:
         outcomes: dict[str, object] = dict(submission.outcomes)
-        summary = {"lines": total, **counted, "outcomes": outcomes}
+        summary = {"lines": total, **fates, "outcomes": outcomes}
         output.json_line({"summary": summary, "exit_code": submission.exit_code})
     else:
-        parts = [f"{count} {fate}" for fate, count in counted.items() if count]
-        output.line(f"{total} lines: {', '.join(parts)}.")
+        parts = [f"{count} {fate}" for fate, count in fates.items() if count]
+        number_of_lines = counted(total, "line", "lines")
+        output.line(f"{number_of_lines}: {', '.join(parts)}.")
         if submission.outcomes:
             ended = (f"{count} {what}" for what, count in sorted(submission.outcomes.items()))
             output.line(f"Results: {', '.join(ended)}.")

@@ -27,6 +27,11 @@ def as_typed(text: str) -> str:
     return text.replace(_OURS, f"`{program()} ")
 
 
+def counted(number: int, one: str, more: str) -> str:
+    """So many of something, in words that fit the number: ``counted(1, "task was", "tasks were")``."""
+    return f"{number} {one if number == 1 else more}"
+
+
 def plain(text: str) -> str:
     """On one line, and without anything that a terminal would obey."""
     return _LONE_SURROGATE.sub("\ufffd", _CONTROL.sub(" ", text)).strip()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ascertain.cli import listing, output, place, wording
 from ascertain.cli.gate_command import EVERY
+from ascertain.cli.text import counted
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.effect import UNRESOLVED, State
@@ -116,15 +117,16 @@ class Board:
     def summary(self) -> str:
         """The whole in one line."""
         total = sum((line.counts for line in self.lines), Counter[State]())
+        persons = total[State.QUARANTINED] + total[State.TAKEN_OVER]
         parts = [f"{self.at:%H:%M:%S} UTC"]
         if self.tasks is not None:
             parts += [
-                f"{self.tasks.running} tasks running",
+                f"{counted(self.tasks.running, 'task', 'tasks')} running",
                 f"{self.tasks.started_per_minute} started and {self.tasks.ended_per_minute} ended a minute",
             ]
         parts += [
-            f"{total[State.QUARANTINED] + total[State.TAKEN_OVER]} effects with a person",
-            f"{sum(line.paused for line in self.lines)} gates closed",
+            f"{counted(persons, 'effect', 'effects')} with a person",
+            f"{counted(sum(line.paused for line in self.lines), 'gate', 'gates')} closed",
         ]
         return ", ".join(parts)
 

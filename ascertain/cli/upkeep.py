@@ -15,6 +15,7 @@ from temporalio.exceptions import FailureError
 
 from ascertain.cli import output, place, wording
 from ascertain.cli.failure import NotOver
+from ascertain.cli.text import counted
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.epoch import EpochRequest
@@ -94,10 +95,12 @@ def show(report: SweepReport) -> None:
 def _swept(report: SweepReport) -> str:
     if not report.looked_at:
         return "Nothing is unresolved that could be looked at now."
-    looked = f"{report.looked_at} unresolved effects were looked at"
+    looked = (
+        f"{counted(report.looked_at, 'unresolved effect was', 'unresolved effects were')} looked at"
+    )
     if not report.orphaned:
         return f"{looked}; each is pursued by its task's workflow."
-    return f"{looked}; the workflows of {report.orphaned} of them are gone."
+    return f"{looked}; of {report.orphaned} the workflow is gone."
 
 
 async def restored(wish: Restore, config: Path | None, *, as_json: bool) -> None:
@@ -146,8 +149,13 @@ async def verify(task_id: str | None, config: Path | None, *, as_json: bool) -> 
         output.document({"checked": checked, "broken": told})
     else:
         output.lines(str(one) for one in broken)
-        said = "every chain holds" if not broken else f"{len(broken)} are not what was written"
-        output.line(f"{checked} audit trails were checked; {said}.")
+        said = (
+            "every chain holds"
+            if not broken
+            else (f"{counted(len(broken), 'is', 'are')} not what was written")
+        )
+        looked = counted(checked, "audit trail was", "audit trails were")
+        output.line(f"{looked} checked; {said}.")
     return BrokenChain.exit_code if broken else 0
 
 

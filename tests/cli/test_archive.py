@@ -16,7 +16,7 @@ async def test_it_says_how_much_is_archived_and_a_dry_run_how_much_would_be(depl
     told = (await deployed.cli(*given, "--dry-run", "--json", **here)).document
     assert told == {"looked_at": 3, "archived": 3, "dry_run": True}
     said = (await deployed.cli(*given, **here)).out
-    assert said == "3 effects were looked at; 3 of them were archived.\n"
+    assert said == "3 effects were looked at; 3 were archived.\n"
     assert (await deployed.cli(*given, "--json", **here)).document["archived"] == 0
     assert (await ledger.upkeep.archive(timedelta(0))).seen == 0
     await ledger.aclose()

@@ -40,7 +40,7 @@ async def test_the_board_shows_gates_states_ages_and_rates_of_every_partition(de
         assert board["complete"] is True
         told = (await deployed.cli("top", "top-a", "--once")).out
         assert re.search(rf"{task_id}\s+note\s+QUARANTINED\s+\d+ second", told)
-        assert "1 effects with a person" in told
+        assert "1 effect with a person" in told
         assert "top-b" not in told
     finally:
         await deployed.cli("resume", "top-b")
