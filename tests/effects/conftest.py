@@ -10,7 +10,7 @@ import pytest
 
 from tests.conform import trials
 from tests.effects.outsides import Placed, Street, placed
-from tests.protocol.conftest import deploying, deployments, temporal_client
+from tests.protocol.conftest import connected, deploying, deployments
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -20,9 +20,15 @@ if TYPE_CHECKING:
     from starter.postgres import EmbeddedPostgres
     from starter.temporal import TemporalServer
 
-__all__ = ["deployments", "temporal_client"]
+__all__ = ["deployments"]
 
 DATABASE = "outside_of_effects"
+
+
+@pytest.fixture(scope="session")
+async def temporal_client(temporal: TemporalServer) -> Client:
+    """One for the whole run, which the deployment that all share can have too."""
+    return await connected(temporal)
 
 
 @pytest.fixture(scope="package")

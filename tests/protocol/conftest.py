@@ -30,8 +30,13 @@ TASK_TIMEOUT_S = 2
 _numbers = count(1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 async def temporal_client(temporal: TemporalServer) -> TemporalClient:
+    """Of whichever server a test has; some have one of their own."""
+    return await connected(temporal)
+
+
+async def connected(temporal: TemporalServer) -> TemporalClient:
     """A client as services have it: it speaks the contracts and carries the trace."""
     return await TemporalClient.connect(
         temporal.address,
