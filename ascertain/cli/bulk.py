@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from ascertain.cli import intake, output, place
+from ascertain.cli.contradiction import Contents
 from ascertain.cli.failure import words_of
 from ascertain.cli.progress import Progress
 from ascertain.cli.submit import opened
 from ascertain.door import admit
 from ascertain.errors import Conflict, InputError
-from ascertain.keys import task_fingerprint
 from ascertain.stream import Stream
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ async def bulk(source: str, campaign: Campaign, config: Path | None, *, as_json:
     one name must be the same from beginning to end.
 
     Returns:
-        0 if every task is settled, refused by the outside or handed over; 2 if a line was no task, and
-        nothing was begun; 3 if an id stands for other content.
+        0 if every task is settled, refused by the outside or handed over; 2 if a line was no task or
+        contradicts one before it, and nothing was begun; 3 if an id was used before for other content.
 
     Raises:
         Conflict: A stream of this name carries other tasks.
@@ -62,7 +62,7 @@ async def bulk(source: str, campaign: Campaign, config: Path | None, *, as_json:
         refused, content = await _look(file, where.kinds, progress)
         if refused:
             output.note(
-                f"{refused} lines are no tasks, so nothing was begun. Mend them, and run it again."
+                f"{refused} lines are refused, so nothing was begun. Mend them, and run it again."
             )
             return InputError.exit_code
         stream = Stream(await where.client(kinds=where.kinds), campaign.name)
@@ -90,12 +90,12 @@ def _seekable(descriptor: int) -> Generator[BinaryIO]:
 async def _look(
     file: BinaryIO, kinds: Collection[str] | None, progress: Progress
 ) -> tuple[int, str]:
-    """How many lines are no tasks, each of which is told, and the fingerprint of the others."""
+    """How many lines are refused, each of which is told, and the fingerprint of the others."""
     refused = 0
-    seen = hashlib.sha256()
+    seen, contents = hashlib.sha256(), Contents()
     async for entry in _entries(file):
         try:
-            seen.update(task_fingerprint(admit(entry.parse(), kinds)).encode())
+            seen.update(contents.add(entry.number, admit(entry.parse(), kinds)).encode())
         except InputError as error:
             refused += 1
             progress.say(f"line {entry.number}: refused: {words_of(error)}")

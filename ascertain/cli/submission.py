@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from ascertain.cli import attend, output
+from ascertain.cli.contradiction import Contents
 from ascertain.cli.failure import NOT_DONE, PARTIAL, words_of
 from ascertain.contracts.task import TaskOutcome
 from ascertain.errors import AscertainError, Conflict, InputError, Unavailable
@@ -88,6 +89,7 @@ class Submission:
     Attributes:
         fates: How many lines came to what.
         exit_code: The most serious of all lines.
+        contents: Of all lines, where they could be looked at before the first is started.
     """
 
     client: Client
@@ -96,6 +98,7 @@ class Submission:
     progress: Progress
     fates: Counter[Fate] = field(default_factory=Counter[Fate])
     outcomes: Counter[str] = field(default_factory=Counter[str])
+    contents: Contents = field(default_factory=Contents)
     _exit_codes: set[int] = field(default_factory=set[int])
     _halted: bool = False
 
@@ -137,6 +140,7 @@ class Submission:
             task = entry.parse()
             named = task.get("task_id")
             task_id = named[:128] if isinstance(named, str) else None
+            self.contents.check(task_id)
             submitted = await self._patiently(task)
         except Conflict as error:
             return Outcome(entry.number, Fate.CONFLICT, task_id, error=error)

@@ -11,7 +11,7 @@ from typing import Final
 
 import typer
 
-from ascertain.cli import intake, output, place, shape
+from ascertain.cli import contradiction, intake, output, place, shape
 from ascertain.cli.progress import Progress
 from ascertain.cli.submission import Fate, Outcome, Submission, Wish, exit_code_of
 from ascertain.cli.text import counted
@@ -34,6 +34,7 @@ async def submit(
     """
     with opened(source) as descriptor:
         name = None if source == _STANDARD_INPUT else Path(source)
+        start = contradiction.beginning(descriptor)
         found = await intake.read(descriptor, name, stream=stream)
         if wish.message_id is not None and not found.single:
             raise typer.BadParameter("--message-id is for one task; in a stream each has its own")
@@ -42,6 +43,10 @@ async def submit(
             submission = Submission(
                 await where.client(kinds=where.kinds), wish, as_json, Progress()
             )
+            if start is not None:
+                found, submission.contents = await contradiction.reread(
+                    descriptor, start, found, where.kinds
+                )
             return await _stream(submission, found, as_json=as_json)
         entry = await anext(found.entries)
         admit(entry.parse(), where.kinds)  # what is wrong with it can be said without a server

@@ -44,6 +44,16 @@ async def test_a_line_that_is_no_task_is_told_and_nothing_is_begun_until_it_is_m
     assert again.document["tally"]["settled"] == 2
 
 
+async def test_one_id_with_two_contents_is_told_by_its_lines_and_nothing_is_begun(deployed):
+    task_id, other = deployed.new_id(), deployed.new_id()
+    lines = deployed.task(task_id), deployed.task(other), deployed.task(task_id, partition="b")
+    file = deployed.file(*lines, name="c.jsonl")
+    told = await deployed.cli("submit", file, "--bulk", deployed.new_id(), code=2)
+    assert f"line 3: refused: task '{task_id}' stands in line 1 with other content" in told.err
+    assert not await deployed.ledger.effects(EffectFilter(task_id=task_id))
+    assert not await deployed.ledger.effects(EffectFilter(task_id=other))
+
+
 async def test_the_same_file_again_tells_what_became_of_it_and_other_tasks_need_another_name(
     deployed,
 ):

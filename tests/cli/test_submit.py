@@ -209,6 +209,17 @@ async def test_a_stream_can_be_submitted_again_and_tells_what_was_there(deployed
     assert (summary["lines"], summary["duplicate"], summary["conflict"]) == (3, 1, 1)
 
 
+async def test_of_one_id_with_two_contents_in_a_file_neither_line_is_started(deployed):
+    twice, fine = deployed.new_id(), deployed.new_id()
+    first, other = deployed.task(twice), deployed.task(twice, partition="b")
+    file = deployed.file(first, deployed.task(fine), deployed.task(fine), other, name="t.jsonl")
+    told = await deployed.cli("submit", file, "--json", "--wait", code=11)
+    for line in (1, 4):
+        assert f"line {line}: refused: task '{twice}' stands in lines 1 and 4" in told.err
+    assert not await stored(deployed, twice)
+    assert len(deployed.outside.books.facts_of(deployed.effect_id(fine))) == 1
+
+
 async def test_a_message_id_is_refused_for_a_stream(deployed):
     ids = deployed.new_id(), deployed.new_id()
     file = deployed.file(*map(deployed.task, ids))

@@ -213,7 +213,7 @@ def test_a_stream_of_lines(tmp_path, capfd, monkeypatch):
     out, err = capfd.readouterr()
     told = [line for line in err.splitlines() if re.match(r"line \d+: refused: \S", line)]
     assert len(told) == 1000
-    assert "1000 lines are no tasks, so nothing was begun" in err
+    assert "1000 lines are refused, so nothing was begun" in err
     assert "Traceback" not in err
     assert out == ""
 
