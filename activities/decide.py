@@ -76,8 +76,9 @@ class Asked:
 
 
 NEVER_CLAIMED = (
-    "it was never claimed, so nothing was done and nothing can exist outside; cancel the task if it is "
-    "not wanted any more, which ends it now"
+    "the ledger knows no claim of it. Unless the ledger was restored from a backup, nothing was done and "
+    "nothing can exist outside: cancel the task if it is not wanted any more, which ends it now. After a "
+    "restore it may exist: have it asked for first (reconcile), then decide"
 )
 
 

@@ -17,10 +17,11 @@ from ascertain.cli.gate_command import EVERY
 from ascertain.cli.listing import Filter, checked_partition, held as held_tasks
 from ascertain.cli.progress import Progress
 from ascertain.cli.text import counted
+from ascertain.cli.waking import wake
 from ascertain.contracts.effect import UNRESOLVED, State
 from ascertain.contracts.fault import faults
 from ascertain.contracts.gate import GateChange, Position
-from ascertain.errors import NotFound, Unavailable
+from ascertain.errors import Unavailable
 from ascertain.ports import EffectFilter
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 _LOOK_EVERY_S: Final = 0.2
 _MOST_ROWS: Final = 2000
-_MOST_TASKS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,9 @@ async def resume(change: Change, config: Path | None, *, wake_rate: float, as_js
     woken: int | None = 0
     why = ""
     if not blocked:
-        woken, why = await _wake(where, change.partition, wake_rate)
+        named = None if change.partition == EVERY else change.partition
+        held = Filter(state="HELD", partition=named).query()
+        woken, why = await wake(where, held, lambda client, task: client.resume(task), wake_rate)
     now = datetime.now(UTC)
     if as_json:
         told = shape.gate_document(gate, now)
@@ -248,29 +250,6 @@ async def _still_closed(ledger: Ledger, partition: str) -> list[Gate]:
 
 def _keeps(gate: Gate) -> str:
     return "nothing goes on yet" if gate.partition == EVERY else "one is paused by itself"
-
-
-async def _wake(where: Place, partition: str, rate: float) -> tuple[int | None, str]:
-    """Signal held tasks, spread out; how many, and why not all."""
-    progress = Progress()
-    woken = 0
-    named = None if partition == EVERY else partition
-    query = Filter(state="HELD", partition=named).query()
-    try:
-        client = await where.client()
-        async for task in client.tasks(query, limit=_MOST_TASKS):
-            try:
-                await client.resume(task.id)
-            except NotFound:  # over meanwhile
-                continue
-            woken += 1
-            progress.show(f"{counted(woken, 'held task', 'held tasks')} woken")
-            await asyncio.sleep(1 / rate)
-    except Unavailable as error:
-        return woken or None, str(error)
-    finally:
-        progress.clear()
-    return woken, ""
 
 
 def _flying_document(row: EffectRow) -> dict[str, object]:

@@ -16,8 +16,10 @@ from temporalio.exceptions import FailureError
 from ascertain.cli import output, place, wording
 from ascertain.cli.failure import NotOver
 from ascertain.cli.text import counted
+from ascertain.cli.waking import wake
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
+from ascertain.contracts.effect import UNRESOLVED, State
 from ascertain.contracts.epoch import EpochRequest
 from ascertain.contracts.sweep import SweepReport, SweepRequest
 from ascertain.errors import BrokenChain, NotFound, Unavailable
@@ -33,6 +35,11 @@ if TYPE_CHECKING:
     from ascertain.ledger.postgres import PostgresLedger
 
 _MOST_EFFECTS: Final = 1000
+# Tasks that ask by themselves, but some of them only in hours.
+_WAITING: Final = (
+    f"ExecutionStatus = 'Running' AND {names.TASK_STATE} IN "
+    f"({', '.join(repr(state.value) for state in sorted(UNRESOLVED - {State.IN_FLIGHT}))})"
+)
 _LOOKS: Final = 3
 
 ResultT = TypeVar("ResultT")
@@ -112,10 +119,12 @@ async def restored(wish: Restore, config: Path | None, *, as_json: bool) -> None
     """
     if wish.since > datetime.now(UTC):
         raise typer.BadParameter("--since lies in the future: name the time of the backup")
-    async with place.find(config).ledger() as ledger:
+    where = place.find(config)
+    async with where.ledger() as ledger:
         epoch = await ledger.raise_epoch(wish.request())
+    told, why = await wake(where, _WAITING, lambda client, task: client.reconcile_now(task))
     if as_json:
-        output.document({"epoch": epoch.model_dump(mode="json")})
+        output.document({"epoch": epoch.model_dump(mode="json"), "told": told})
         return
     output.line(
         f"The backup is of {wording.moment(epoch.since)}. "
@@ -124,6 +133,13 @@ async def restored(wish: Restore, config: Path | None, *, as_json: bool) -> None
     )
     if epoch.already_applied:
         output.line("This request had been applied before, so nothing was changed now.")
+    if told is not None:
+        tasks = counted(told, "task that waits was", "tasks that wait were")
+        output.line(f"{tasks} told to ask again, which they do once workers run.")
+    if why:
+        output.note(
+            f"Not every task that waits was told to ask again ({why}): give the same again."
+        )
 
 
 async def verify(task_id: str | None, config: Path | None, *, as_json: bool) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from datetime import timedelta
 
 import asyncpg
@@ -13,7 +15,7 @@ from ascertain.contracts.epoch import EpochRequest
 from ascertain.contracts.task import TaskOutcome
 from ascertain.door import admit
 from ascertain.stream import Stream
-from ascertain.testing.knob import Rule, Silence, SubmitKnobs
+from ascertain.testing.knob import Drop, Rule, Silence, SubmitKnobs
 from drill.points import Point
 from tests.protocol.deployment import step
 from tests.protocol.test_label import labelled
@@ -130,3 +132,33 @@ async def test_what_a_stream_hands_over_counts_as_begun_when_the_stream_was(depl
     assert (await deployment.result("carried")).outcome is TaskOutcome.DONE
     assert (await deployment.ledger.audit(effect))[0].evidence.rule == "restored"
     assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
+
+
+async def test_what_waits_for_a_person_is_known_again_as_soon_as_a_restore_is_told(deployments):
+    deployment = await deployments(policy={"ask_quarantined": 86_400})
+    before = await deployment.worker()
+    deployment.meet(SubmitKnobs(reply=Drop(how="reset")))
+    effect = await deployment.submit("waiting", step(kind="toy.neither"))
+    await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
+    await labelled(deployment, "waiting", "QUARANTINED", "no_lookup")
+    await before.drain()
+    await restore(deployment)
+    await deployment.worker()
+    told = await tell_restore(deployment)
+    assert told["told"] >= 1  # the server has tasks of other tests too
+    row = await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
+    assert (row.error_class, row.version) == ("restored", 3)
+    assert (deployment.facts(effect), deployment.submits(effect)) == (1, 1)
+
+
+async def tell_restore(deployment):
+    """As an operator does; that it was told before changes nothing of the epoch."""
+    given = ("--since", "1h", "--reason", "the disk broke", "--request-id", "epoch-1", "--json")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "ascertain", "restored", *given),
+        env=deployment.variables,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    return json.loads(out)
