@@ -204,6 +204,10 @@ def load(path: Path | None = None) -> Settings:
         return Settings.model_validate(tomllib.loads(named.read_text("utf-8")))
     except FileNotFoundError:
         raise InvalidSettings(f"the deployment file {named} does not exist") from None
+    except OSError as error:
+        raise InvalidSettings(
+            f"cannot read the deployment file {named}: {error.strerror}"
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidSettings(f"the deployment file {named} is not TOML: {error}") from error
     except ValidationError as error:

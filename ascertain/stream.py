@@ -184,11 +184,19 @@ class Stream:
         return ended
 
     async def progress(self) -> StreamProgress:
-        """How far it is. Needs a running worker."""
-        with answered(f"ask stream {self.name}"):
-            answer: StreamProgress = await self._handle.query(
-                names.STATUS, result_type=StreamProgress, rpc_timeout=RPC_TIMEOUT
-            )
+        """How far it is. Needs a running worker.
+
+        Raises:
+            NotFound: There is no such stream.
+            TemporalDown: No worker answered.
+        """
+        try:
+            with answered(f"ask stream {self.name}"):
+                answer: StreamProgress = await self._handle.query(
+                    names.STATUS, result_type=StreamProgress, rpc_timeout=RPC_TIMEOUT
+                )
+        except NotFound as error:
+            raise NotFound(f"there is no stream {self.name}") from error
         return answer
 
     async def pause(self) -> None:

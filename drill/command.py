@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ascertain.cli import failure, output
+from ascertain.cli import failure, option, output
 from drill.explorer import command as explorer
 from drill.kind import OutsideClass, Route
 from drill.protection import Protection
@@ -137,7 +137,7 @@ async def _matrix(choice: Choice, html: Path | None, *, as_json: bool) -> int:
 
     results = await matrix(choice, output.note)
     if html is not None:
-        await asyncio.to_thread(html.write_text, page(results), "utf-8")
+        await asyncio.to_thread(option.write, html, page(results))
     told = document(results)
     if as_json:
         output.json_line(told)

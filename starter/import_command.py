@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -40,6 +39,7 @@ def import_(
 
 async def _import(source: Path, config: Path | None, *, as_json: bool) -> int:
     from ascertain.cli import intake, place
+    from ascertain.cli.submit import opened
     from starter.importer import Importer
     from workers.registry import build_kinds
     from workers.secret import ProcessSecrets
@@ -48,17 +48,16 @@ async def _import(source: Path, config: Path | None, *, as_json: bool) -> int:
     kinds = build_kinds(where.settings, ProcessSecrets())
     fates: Counter[str] = Counter()
     codes: set[int] = set()
-    descriptor = os.open(source, os.O_RDONLY)
     try:
-        async with where.ledger() as ledger:
-            importer = Importer(await where.client(), ledger, kinds)
-            found = await intake.read(descriptor, source, stream=True)
-            async for entry in found.entries:
-                fate, code = await _line(importer, entry, as_json=as_json)
-                fates[fate] += 1
-                codes.add(code)
+        with opened(str(source)) as descriptor:
+            async with where.ledger() as ledger:
+                importer = Importer(await where.client(), ledger, kinds)
+                found = await intake.read(descriptor, source, stream=True)
+                async for entry in found.entries:
+                    fate, code = await _line(importer, entry, as_json=as_json)
+                    fates[fate] += 1
+                    codes.add(code)
     finally:
-        os.close(descriptor)
         for kind in kinds.values():
             if kind.adapter is not None:
                 await kind.adapter.aclose()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,6 +24,9 @@ FIRST_TASK: Final = EXAMPLES / "first.json"
 OUTSIDE_RULES: Final = EXAMPLES / "outside.json"
 # Where the example's outside is, as its deployment file says.
 OUTSIDE_PORT: Final = 7300
+
+UI: Final = "Web UI"
+OUTSIDE: Final = "toy outside"
 
 _LAST_BASE: Final = 65_000
 
@@ -55,20 +58,27 @@ class Ports:
     outside: int
 
 
-def choose_ports(base: int | None, say: Say) -> Ports:
+def choose_ports(base: int | None, say: Say, idle: Collection[str] = ()) -> Ports:
     """The usual ports, or those from ``base`` on, each replaced by a free one if it is taken.
+
+    Args:
+        base: The first of four; None: the usual ones.
+        say: Is told of a replaced port.
+        idle: What is not started, so that its port does not matter.
 
     Raises:
         SetupError: ``base`` leaves no room for four ports.
     """
     if base is None:
-        wanted = {"Temporal": 7233, "Web UI": 8233, "PostgreSQL": 7432, "toy outside": OUTSIDE_PORT}
+        wanted = {"Temporal": 7233, UI: 8233, "PostgreSQL": 7432, OUTSIDE: OUTSIDE_PORT}
     elif 1 <= base <= _LAST_BASE:
-        names = ("Temporal", "Web UI", "PostgreSQL", "toy outside")
+        names = ("Temporal", UI, "PostgreSQL", OUTSIDE)
         wanted = {name: base + number for number, name in enumerate(names)}
     else:
         raise SetupError(f"--port-base must lie between 1 and {_LAST_BASE}")
-    return Ports(*(_choose(name, port, say) for name, port in wanted.items()))
+    return Ports(
+        *(port if name in idle else _choose(name, port, say) for name, port in wanted.items())
+    )
 
 
 def _choose(name: str, port: int, say: Say) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ascertain.contracts.command import Action
 from ascertain.contracts.directive import UNSERVED
+from ascertain.contracts.task import TaskOutcome
 from ascertain.policy import HANDS_ON
 
 if TYPE_CHECKING:
@@ -99,6 +100,12 @@ def safe_next(known: Known, program: str = "ascertain") -> tuple[Advice, ...]:
         return tuple(_while_running(known, program))
     if known.orphaned:
         why = "Nobody pursues this task any more. Submit the same task again: it begins by asking."
+        return (Advice(f"{program} submit FILE", why),)
+    if known.outcome is TaskOutcome.REFUSED and known.unsendable is not None:
+        why = (
+            f"Correct the input of step {known.unsendable}, and submit it under a new task_id: under its "
+            "own the task stays refused."
+        )
         return (Advice(f"{program} submit FILE", why),)
     return ()
 

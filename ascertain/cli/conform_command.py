@@ -49,7 +49,7 @@ def conform(
     sys.path.insert(0, str(Path.cwd()))
     report = asyncio.run(run(lambda: trial.find(place), _note))
     if write is not None:
-        write.write_text(report.measured.model_dump_json(indent=2) + "\n", "utf-8")
+        option.write(write, report.measured.model_dump_json(indent=2) + "\n")
     if as_json:
         output.document(report.document())
     else:

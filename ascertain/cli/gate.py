@@ -21,7 +21,7 @@ from ascertain.cli.waking import wake
 from ascertain.contracts.effect import UNRESOLVED, State
 from ascertain.contracts.fault import faults
 from ascertain.contracts.gate import GateChange, Position
-from ascertain.errors import Unavailable
+from ascertain.errors import AscertainError, Unavailable
 from ascertain.ports import EffectFilter
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _LOOK_EVERY_S: Final = 0.2
 _MOST_ROWS: Final = 2000
+_MOST_NAMES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +77,17 @@ async def pause(change: Change, config: Path | None, *, wait: bool, as_json: boo
         LedgerDown: It is not known whether the gate is closed; the same request id is applied once.
     """
     request = change.request(paused=True)
-    async with place.find(config).ledger() as ledger:
+    where = place.find(config)
+    async with where.ledger() as ledger:
         gate = await ledger.set_gate(request)
         flying = await _flying(ledger, change.partition)
         if wait:
             flying = await _drained(ledger, change.partition, flying)
+        known = await _known(ledger, where, change.partition)
+        others = [] if known is not False else await _other_partitions(ledger, change.partition)
+    if known is False:
+        told = f"; known: {', '.join(others)}" if others else ""
+        output.note(f"No task of partition {change.partition} is known{told}.")
     if as_json:
         output.document(
             {
@@ -88,6 +95,7 @@ async def pause(change: Change, config: Path | None, *, wait: bool, as_json: boo
                 "request_id": request.request_id,
                 "in_flight": [_flying_document(row) for row in flying],
                 "drained": not flying,
+                "partition_known": known,
             }
         )
         return
@@ -216,6 +224,22 @@ async def _flying(ledger: Ledger, partition: str) -> Sequence[EffectRow]:
         limit=_MOST_ROWS,
     )
     return await ledger.effects(which)
+
+
+async def _known(ledger: Ledger, where: Place, partition: str) -> bool | None:
+    """Whether there is, or was, a task of it; None where Temporal cannot tell."""
+    if partition == EVERY or await ledger.effects(EffectFilter(partition=partition, limit=1)):
+        return True
+    try:
+        return await (await where.client()).count(Filter(partition=partition).query()) > 0
+    except AscertainError:
+        return None
+
+
+async def _other_partitions(ledger: Ledger, partition: str) -> list[str]:
+    """Those with a gate or something open, a few of them: what may have been meant."""
+    names = [each.partition for each in await ledger.partitions()]
+    return [name for name in names if name not in {EVERY, partition}][:_MOST_NAMES]
 
 
 async def _drained(

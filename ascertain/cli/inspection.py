@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ascertain.cli import advice, case_file, output, place, shape, standing, story, wording
+from ascertain.cli import advice, case_file, option, output, place, shape, standing, story, wording
 from ascertain.cli.known import RUNNING, Known, KnownEffect, Run
 from ascertain.cli.listing import KIND, PARTITION
 from ascertain.cli.text import plain, program
@@ -89,7 +89,7 @@ async def report(task_id: str, config: Path | None, out: Path | None, *, as_json
     told = story.tell(known, program())
     html = case_file.render(known, told)
     if out is not None:
-        await asyncio.to_thread(out.write_text, html, "utf-8")
+        await asyncio.to_thread(option.write, out, html)
     if as_json:
         where = str(out) if out is not None else None
         shown = {"task_id": task_id, "headline": told.headline, "file": where}

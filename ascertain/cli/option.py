@@ -71,6 +71,18 @@ def unused(file: Path, *, force: bool) -> Path:
     return file
 
 
+def write(file: Path, text: str) -> None:
+    """Write a file that an option names.
+
+    Raises:
+        BadParameter: It cannot be written.
+    """
+    try:
+        file.write_text(text, "utf-8")
+    except OSError as error:
+        raise typer.BadParameter(f"cannot write {file}: {error.strerror}") from error
+
+
 Task = Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 Config = Annotated[

@@ -64,7 +64,7 @@ def build() -> typer.Typer:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code. Nothing but an interrupt by signal gets past this.
+    """Run the command and return its exit code. Nothing gets past this.
 
     Args:
         arguments: Without the program's name; None takes them from this process.
@@ -79,7 +79,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         output.flush()
     except output.PipeClosed:
         return failure.PIPE_CLOSED
-    except Exception as error:  # noqa: BLE001 - the last place that can tell a person
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last that can tell a person
         if debug:
             traceback.print_exc()
         return failure.report(error, as_json="--json" in before)

@@ -56,10 +56,16 @@ def faults(error: ValidationError, whole: str = "value", most: int = MOST) -> st
         whole: What the whole value is called.
         most: How many are told; of the others only the number.
     """
-    found = error.errors(include_input=False, include_url=False)
+    found = _causes(error.errors(include_input=False, include_url=False))
     told = [f"{_place(fault['loc']) or whole}: {_words(fault)}" for fault in found[:most]]
     more = f" (and {len(found) - most} more)" if len(found) > most else ""
     return "; ".join(told) + more
+
+
+def _causes(found: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Without lists that are called too short only because an entry of theirs is wrong."""
+    inside = {each["loc"][:end] for each in found for end in range(len(each["loc"]))}
+    return [each for each in found if each["type"] != "too_short" or each["loc"] not in inside]
 
 
 def _place(parts: tuple[str | int, ...]) -> str:

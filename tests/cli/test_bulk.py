@@ -68,8 +68,9 @@ async def test_the_same_file_again_tells_what_became_of_it_and_other_tasks_need_
 
 
 async def test_a_stream_that_nobody_opened_or_that_is_over_cannot_be_paused(deployed):
-    unknown = await deployed.cli("stream", "pause", "nobody-opened-this", code=5)
-    assert unknown.sentence == "there is no stream nobody-opened-this"
+    for word in ("pause", "status"):
+        unknown = await deployed.cli("stream", word, "nobody-opened-this", code=5)
+        assert unknown.sentence == "there is no stream nobody-opened-this"
     name = deployed.new_id()
     file = deployed.file(deployed.task(deployed.new_id()), name="a.jsonl")
     await deployed.cli("submit", file, "--bulk", name)

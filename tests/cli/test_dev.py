@@ -176,6 +176,15 @@ def test_a_taken_port_is_replaced_by_a_free_one_and_said_so():
         )
 
 
+def test_the_port_of_what_is_not_started_does_not_matter():
+    said: list[str] = []
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        base = taken.getsockname()[1] - 3
+        ports = plan.choose_ports(base, said.append, [plan.OUTSIDE])
+        assert ports.outside == base + 3
+        assert not [words for words in said if plan.OUTSIDE in words]
+
+
 @pytest.mark.parametrize("base", [0, 65_001])
 def test_a_base_without_room_for_all_ports_is_refused(base):
     with pytest.raises(SetupError, match="--port-base must lie between 1 and 65000"):

@@ -53,6 +53,20 @@ async def test_a_paused_partition_holds_its_tasks_until_it_is_resumed(deployed):
         assert result.document["outcome"] == "DONE"
 
 
+async def test_a_partition_of_which_no_task_is_known_is_paused_and_said_to_be_unknown(deployed):
+    await quarantined(deployed, partition="shop")
+    said = await deployed.cli("pause", "shpo", "--reason", "x")
+    assert "Partition shpo is paused since" in said.out
+    assert said.err.startswith("No task of partition shpo is known; known: ")
+    assert "shop" in said.err.split("known: ")[1]
+    again = await deployed.cli("pause", "shpo", "--reason", "x", "--json")
+    assert (again.document["partition_known"], again.document["gate"]["paused"]) == (False, True)
+    meant = await deployed.cli("pause", "shop", "--reason", "x", "--json")
+    assert (meant.document["partition_known"], meant.err) == (True, "")
+    for name in ("shop", "shpo"):
+        await deployed.cli("resume", name)
+
+
 async def test_a_terminal_that_cannot_show_a_character_shows_its_number(deployed):
     answer = await deployed.cli("resume", "gate-g", "--reason", "Ž", PYTHONIOENCODING="ascii")
     assert "by ada: \\u017d." in answer.out

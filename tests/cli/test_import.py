@@ -55,6 +55,13 @@ async def test_each_row_comes_to_a_proved_state_and_a_second_import_changes_noth
     assert [len(books.facts_of(effect(deployed, r))) for r in (done, lost, new)] == [1, 1, 1]
 
 
+async def test_a_file_that_cannot_be_read_is_named(deployed):
+    refused = await deployed.cli("import", "nofile", code=2)
+    assert "cannot read nofile: No such file or directory" in refused.sentence
+    refused = await deployed.cli("import", "nofile", "--config", "/", code=7)
+    assert refused.sentence == "cannot read the deployment file /: Is a directory"
+
+
 async def test_where_nobody_can_be_asked_a_person_decides(deployed):
     blind = row(deployed, "blind", kind="note.blind")
     await deployed.cli("import", deployed.file(blind))

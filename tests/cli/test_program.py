@@ -144,6 +144,53 @@ async def test_ctrl_c_ends_a_command_with_130_and_no_traceback(deployed):
     assert b"Traceback" not in err
 
 
+INTERRUPT = """
+import signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path, target=None):
+        if name == {name!r}:
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["ascertain", "version"]
+from ascertain.cli import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["ascertain.cli.program", "workers.command", "ascertain.cli.version"]
+)
+def test_ctrl_c_while_a_command_is_being_imported_is_no_success_and_no_traceback(name):
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPT.format(name=name)],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode in {failure.INTERRUPTED, -signal.SIGINT}  # a shell calls both 130
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [("KeyboardInterrupt", failure.INTERRUPTED), ("ValueError", 1)]
+)
+def test_what_gets_past_everything_does_not_end_as_if_it_had_worked(error, code):
+    past = f"import sys\ndef run(): raise {error}\nfrom ascertain.cli import last_word\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{past}sys.exit(last_word(run))"],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == code
+    assert ("Traceback" in done.stderr) == (code == 1)
+
+
 async def test_completion_completes_commands_and_options(cli):
     def asked(words: str) -> dict[str, str]:
         return {

@@ -416,6 +416,8 @@ async def test_input_that_cannot_be_sent_is_told_as_never_sent_and_not_as_the_ou
     assert "Attempt 1 sent nothing, because no request can be made of the input: amount" in told
     assert "It was refused before anything was sent." in told
     assert "outside said no" not in told
+    assert "Nothing needs to be done" not in told
+    assert "Correct the input of step charge, and submit it under a new task_id" in told
 
 
 async def test_an_outside_that_cannot_be_asked_is_never_said_to_be_asked():

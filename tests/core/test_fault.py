@@ -59,3 +59,9 @@ def test_of_many_faults_the_first_are_told_and_the_others_counted():
     said = faults(caught.value)
     assert said.endswith(" (and 2 more)")
     assert "secret" not in said
+
+
+def test_a_list_with_a_wrong_entry_is_not_called_empty():
+    with pytest.raises(ValidationError) as caught:
+        Task.model_validate({**TASK, "steps": [{**STEP, "name": "Place"}]})
+    assert faults(caught.value) == "steps.0.name: must have the form ^[a-z0-9][a-z0-9_-]{0,39}$"
