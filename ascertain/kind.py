@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from pydantic import ValidationError
 
+from ascertain.contracts import names
 from ascertain.contracts.fault import faults
 from ascertain.contracts.measured import Measured, limited
 from ascertain.contracts.semantics import Semantics
@@ -25,8 +26,10 @@ GROUP = "ascertain.adapters"
 log = logging.getLogger("ascertain.worker")
 
 
-def build_kind(name: str, chosen: KindSettings, secrets: Secrets) -> Kind:
-    """The kind that a table describes.
+def build_kind(
+    name: str, chosen: KindSettings, secrets: Secrets, task_queue: str = names.TASK_QUEUE
+) -> Kind:
+    """The kind that a table describes, in the deployment of that task queue.
 
     Raises:
         InvalidSettings: Its adapter is unknown, or its options, semantics or measured contract are wrong.
@@ -39,7 +42,7 @@ def build_kind(name: str, chosen: KindSettings, secrets: Secrets) -> Kind:
         raise InvalidSettings(f'kinds."{name}".semantics.{faults(error)}') from None
     if chosen.measured is not None:
         semantics = _within(name, semantics, _measured(name, chosen.adapter, chosen.measured))
-    return Kind(name, semantics, chosen.policy, adapter)
+    return Kind(name, semantics, chosen.policy, adapter, task_queue)
 
 
 def _factory(kind: str, adapter: str) -> AdapterFactory:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, cast
 from pydantic import Field
 
 from ascertain.contracts.value import StrictValue
-from ascertain.ports import Kind
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -225,7 +224,7 @@ def dress(serving: Serving) -> Serving:
         return serving
     striker = Striker(Plan.model_validate_json(written))
     kinds = {
-        name: Kind(kind.name, kind.semantics, kind.policy, _pointed(kind.adapter, striker))
+        name: replace(kind, adapter=_pointed(kind.adapter, striker))
         for name, kind in serving.kinds.items()
     }
     ledger = cast("Ledger", PointedLedger(serving.ledger, striker))

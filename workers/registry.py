@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ascertain.adapters.reach import REACH, Reach
 from ascertain.kind import build_kind
-from ascertain.ports import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ascertain.ports import Secrets
+    from ascertain.ports import Kind, Secrets
     from ascertain.settings import Settings
 
 
@@ -33,7 +33,7 @@ def build_kinds(
     REACH.set(None if hosts is None else Reach(hosts))
     kinds: dict[str, Kind] = {}
     for name, chosen in settings.kinds.items():
-        kind = build_kind(name, chosen, secrets)
+        kind = build_kind(name, chosen, secrets, settings.task_queue)
         foreign = only_queues is not None and kind.queue not in {None, *only_queues}
-        kinds[name] = Kind(name, kind.semantics, kind.policy, None) if foreign else kind
+        kinds[name] = replace(kind, adapter=None) if foreign else kind
     return kinds

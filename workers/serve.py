@@ -14,6 +14,7 @@ from activities.breaker import Breakers
 from activities.serving import Serving
 from ascertain import telemetry
 from ascertain.connection import connect_temporal
+from ascertain.contracts.secret import named_in
 from ascertain.ledger.postgres import open_ledger
 from ascertain.watch import Watch
 from workers.metered import metered
@@ -25,7 +26,7 @@ from workers.watched import HELD_UP, SERVICE, held_up, watched
 from workers.worker import Role, build_workers, identity, queues_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ascertain.ports import Kind
     from ascertain.settings import Settings
@@ -61,13 +62,16 @@ async def serve(
         WrongSchema: The ledger must be migrated first.
         InvalidSettings: The deployment file does not fit the adapters, ``OTEL_`` variables are wrong, or
             metrics cannot be served where they should be.
+        MissingSecret: A kind that this process does names secrets that are not here.
     """
     telemetry.install(SERVICE)
     stop = stop_on_signals()
-    kinds = build_kinds(settings, ProcessSecrets(), role.queues)
+    secrets = ProcessSecrets()
+    kinds = build_kinds(settings, secrets, role.queues)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, telemetry.shutdown)
         stack.push_async_callback(_close_adapters, kinds)
+        secrets.require(_named_secrets(settings, role, kinds))
         exposition = await watched(settings.worker, kinds, stack)
         client = await connect_temporal()
         await ensure_search_attributes(client)
@@ -98,6 +102,13 @@ async def serve(
         if exposition is not None:
             exposition.ready = False
         log.info("draining: no new work, what is in hand is finished")
+
+
+def _named_secrets(settings: Settings, role: Role, kinds: Mapping[str, Kind]) -> Iterator[str]:
+    """Those of the kinds that the role does; inline effects are for those who run workflows."""
+    for name, kind in kinds.items():
+        if kind.adapter is not None and (role.orchestrate or kind.queue is not None):
+            yield from named_in(settings.kinds[name].options)
 
 
 def _collect_less() -> None:

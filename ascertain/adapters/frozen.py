@@ -11,6 +11,7 @@ import httpx
 from pydantic_core.core_schema import no_info_plain_validator_function
 
 from ascertain.adapters import template
+from ascertain.contracts.secret import NAMED
 from ascertain.contracts.value import Value
 from ascertain.errors import InvalidTask
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 256 * 1024
 
-_SECRET: Final = re.compile(r"secret:([A-Za-z0-9_]+)")
 _NOT_IN_HEADERS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -141,7 +141,7 @@ def parse_header(text: object) -> HeaderForm:
         raise ValueError("text is expected here")  # noqa: TRY004 - pydantic reports ValueError
     parts: list[Template | str] = []
     end = 0
-    for found in _SECRET.finditer(text):
+    for found in NAMED.finditer(text):
         if found.start() > end:
             parts.append(template.parse(text[end : found.start()]))
         parts.append(found[1])

@@ -121,7 +121,8 @@ async def _kind(name: str, chosen: KindSettings, where: Place) -> Kind:
             return built
     except AscertainError as error:
         output.note(f"Of {name} only what the deployment file declares is known here: {error}")
-    return Kind(name, Semantics.model_validate(chosen.semantics), chosen.policy, None)
+    semantics = Semantics.model_validate(chosen.semantics)
+    return Kind(name, semantics, chosen.policy, None, settings.task_queue)
 
 
 def _print(advice: Sequence[Advice]) -> None:

@@ -26,12 +26,12 @@ from ascertain.cli.text import counted, plain
 from ascertain.cli.wording import age
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
+from ascertain.contracts.secret import named_in
 from ascertain.errors import AscertainError, InvalidSettings, SetupError
 from ascertain.ledger.session import place as address
 from ascertain.settings import serves_the_same
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
     from temporalio.client import Client as TemporalClient
 
     from ascertain.cli.place import Place
@@ -43,7 +43,6 @@ _OLDEST_PYTHON: Final = (3, 11)
 _ATTRIBUTES: Final = (*names.KEYWORD_ATTRIBUTES, *names.DATETIME_ATTRIBUTES)
 # An idle worker asks for work once a minute; the server remembers for minutes who did and died.
 _POLL: Final = timedelta(seconds=75)
-_NAMED: Final = "secret:"  # what stands before a secret's name in options
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +250,7 @@ def _secrets(name: str, chosen: KindSettings) -> Iterator[Check]:
     if find_spec("workers") is None:
         return
     secrets = import_module("workers.secret").ProcessSecrets()
-    for secret in sorted(set(_named_secrets(chosen.options))):
+    for secret in sorted(named_in(chosen.options)):
         part = f"secret {secret}"
         try:
             secrets.reveal(secret)
@@ -259,17 +258,6 @@ def _secrets(name: str, chosen: KindSettings) -> Iterator[Check]:
             yield _failed(part, error)
         else:
             yield Check(part, "ok", f"is here, for kind {name}")
-
-
-def _named_secrets(value: JsonValue) -> Iterator[str]:
-    if isinstance(value, str) and value.startswith(_NAMED):
-        yield value.removeprefix(_NAMED)
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from _named_secrets(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _named_secrets(inner)
 
 
 def _failed(part: str, error: AscertainError) -> Check:

@@ -87,7 +87,7 @@ class Policy(StrictValue):
         ask_quarantined: Wait between two questions in quarantine; None: not asked again.
         held_recheck: How often a held task looks at its gate.
         resend_unprotected: Allow a re-send after a lagging lookup found nothing and no key protects.
-        queue: Run on this task queue; None: inline if short, else on a queue named after the kind.
+        queue: Run on this task queue; None: inline if short, else on ``TASK_QUEUE-KIND``.
         heartbeat: Heartbeat time-out of queued work.
         four_eyes: Which re-sends need a second person; None: none.
     """

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
+from ascertain.contracts import names
 from ascertain.contracts.semantics import INLINE_MAX, Policy, Semantics
 
 if TYPE_CHECKING:
@@ -209,16 +210,20 @@ class Kind:
 
     Attributes:
         adapter: None where this process does not hold it (another queue's credentials).
+        task_queue: The deployment's own, after which the kind's is named.
     """
 
     name: str
     semantics: Semantics
     policy: Policy
     adapter: Adapter | None
+    task_queue: str = names.TASK_QUEUE
 
     @property
     def queue(self) -> str | None:
         """The task queue of its work; None runs inline, as a local activity behind the claim."""
         if self.policy.queue is not None:
             return self.policy.queue
-        return None if self.semantics.max_duration <= INLINE_MAX else f"ascertain-{self.name}"
+        return (
+            None if self.semantics.max_duration <= INLINE_MAX else f"{self.task_queue}-{self.name}"
+        )

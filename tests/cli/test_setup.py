@@ -12,6 +12,7 @@ from temporalio.api.taskqueue.v1 import PollerInfo
 from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 
 from ascertain.cli import checkup
+from ascertain.errors import MissingSecret
 from ascertain.ledger import migration
 from starter.process import free_port
 from tests.waiting import wait_until
@@ -49,7 +50,7 @@ async def test_doctor_says_what_to_do_about_everything_that_fails(deployed, bare
         'task_queue = "nobody-here"\n'
         '[kinds."a.one"]\nadapter = "htp"\n'
         '[kinds."b.two"]\nadapter = "http"\n'
-        'options = { base_url = "http://x", headers = { Authorization = "secret:NOTES_KEY" } }\n'
+        'options = { base_url = "http://x", headers = { Authorization = "Bearer secret:NOTES_KEY" } }\n'
     )
     answer = await deployed.cli(
         "doctor", "--config", str(config), "--json", code=7, ASCERTAIN_LEDGER_URL=bare
@@ -168,6 +169,42 @@ async def test_a_worker_with_a_wrong_deployment_ends_with_its_reason(deployed, t
     answer = await deployed.cli("worker", "--config", str(config), code=7)
     assert 'kinds."a.one": cannot load adapter nobody:nothing' in answer.err.splitlines()[-1]
     assert answer.out == ""
+
+
+KEYED = """
+[kinds."{name}"]
+adapter = "http"
+options.base_url = "http://127.0.0.1:9"
+options.headers = {{ Authorization = "Bearer secret:{secret}" }}
+options.request = {{ method = "POST", url = "/notes" }}
+options.proof = {{ external_id = "id", require = ["id"] }}
+policy = {{ {policy} }}
+"""
+
+
+async def test_a_worker_starts_only_with_every_secret_of_the_kinds_that_it_does(deployed, tmp_path):
+    config = tmp_path / "keyed.toml"
+    inline = KEYED.format(name="a.inline", secret="SHOP", policy="")
+    queued = KEYED.format(name="a.queued", secret="BANK", policy='queue = "own"')
+    config.write_text(f'task_queue = "keyed"{inline}{queued}')
+    start = ("worker", "--config", str(config))
+
+    async def reason(*options, **environment):
+        answer = await deployed.cli(*start, *options, code=MissingSecret.exit_code, **environment)
+        assert answer.out == ""
+        return answer.err.splitlines()[-1]
+
+    told = await reason()
+    assert "are missing: BANK, SHOP; set ASCERTAIN_SECRET_BANK, ASCERTAIN_SECRET_SHOP, or" in told
+    assert "the folder that ASCERTAIN_SECRETS names" in told
+    assert "are missing: SHOP;" in await reason("--queue", "other")
+    only = ("--no-orchestrate", "--queue", "own")
+    assert "are missing: BANK;" in await reason(*only, ASCERTAIN_SECRET_SHOP="s")
+    worker = await deployed.cli.start(*start, *only, ASCERTAIN_SECRET_BANK="b")
+    assert b"ready:" in await worker.stdout.readline()
+    worker.terminate()
+    await worker.communicate()
+    assert worker.returncode == 0
 
 
 async def test_a_worker_drains_and_ends_with_0_when_it_is_told_to(deployed):

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 C = TypeVar("C")
 T = TypeVar("T")
 
-LONG = {"command", "generate"}
 READS = (b"GET ", b"HEAD ")
 # A permit that does not run out on a busy machine; doubt ends it at once.
 PATIENT = {"lease": 10, "budget": 30, "retry_base": 0.2, "retry_cap": 1, "ask_cap": 1}
@@ -51,11 +50,6 @@ class Placed:
     secrets: dict[str, str]
 
     @property
-    def long(self) -> bool:
-        """Whether its kind has a task queue of its own."""
-        return self.table["adapter"] in LONG
-
-    @property
     def http(self) -> bool:
         return (self.trial.outside or "").startswith("http:")
 
@@ -69,15 +63,13 @@ class Placed:
         **semantics: Any,
     ) -> None:
         """Add the kind to the deployment file, under its own name or, changed, under another one."""
-        # Queues are the server's, which every deployment shares; long work would go to another one's worker.
-        own = {"queue": f"{deployment.task_queue}-{kind or self.kind}"} if self.long else {}
         declared = {"in_flight_max": 1, **self.table.get("semantics", {}), **semantics}
         served = {
             **self.table,
             "options": {**self.table["options"], **(options or {})},
             # TOML knows no null: a key that lives for no time is none.
             "semantics": {name: 0 if to is None else to for name, to in declared.items()},
-            "policy": {**POLICY, **PATIENT, **own, **(policy or {})},
+            "policy": {**POLICY, **PATIENT, **(policy or {})},
         }
         deployment.settings["kinds"][kind or self.kind] = served
         for name, value in self.secrets.items():

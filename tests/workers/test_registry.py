@@ -18,6 +18,24 @@ def settings(adapter: str, **options: object) -> Settings:
     return Settings.model_validate({"kinds": {"k": {"adapter": adapter, "options": options}}})
 
 
+def long_work(task_queue: str) -> Settings:
+    chosen = {"adapter": "compute", "options": {"function": "math:sqrt"}}
+    kinds = {"k": {**chosen, "semantics": {"max_duration": 3600}}}
+    return Settings.model_validate({"task_queue": task_queue, "kinds": kinds})
+
+
+def test_long_work_of_two_deployments_goes_to_two_task_queues():
+    named = [build_kinds(long_work(name), GivenSecrets())["k"].queue for name in ("shop", "bank")]
+    assert named == ["shop-k", "bank-k"]
+
+
+def test_a_worker_of_one_kinds_usual_task_queue_holds_its_adapter_and_no_other_one_does():
+    settings = long_work("shop")
+    assert build_kinds(settings, GivenSecrets(), ["shop-k"])["k"].adapter is not None
+    foreign = build_kinds(settings, GivenSecrets(), ["ascertain-k"])["k"]
+    assert (foreign.adapter, foreign.queue) == (None, "shop-k")
+
+
 def test_a_package_that_an_adapter_needs_and_that_is_missing_is_named_with_the_way_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ):
