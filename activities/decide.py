@@ -99,8 +99,15 @@ class Decide:
                 return refused(decision, f"cannot be applied here now: {served.reason}")
             return await self._decide(served, decision)
         except LedgerDown as error:
-            lost = refused(decision, f"not known to be applied, look at the status: {error}")
-            return lost.model_copy(update={"in_doubt": True})
+            message = (
+                f"{decision.command.action} is not known to be applied, look at the status: {error}"
+            )
+            return CommandAnswer(
+                applied=False,
+                message=message,
+                in_doubt=True,
+                effect_id=decision.effect.effect_id,
+            )
 
     async def _decide(self, served: Served, decision: Decision) -> CommandAnswer:
         case = await self._serving.ledger.inspect(decision.effect.effect_id)

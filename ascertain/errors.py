@@ -30,7 +30,10 @@ Messages say what happened, to which id, and what to do next; they never hold a 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
+
+# What a worker does about a part that is down. A command ends instead, and says other words here.
+BY_ITSELF: Final = "; tried again by itself"
 
 
 class AscertainError(Exception):

@@ -38,7 +38,7 @@ echo "== Pause: comes back when nothing of the partition can be sent any more"
 gate true
 
 echo "== Look"
-temporal workflow list --query "TaskPartition = '$partition' AND TaskState = 'QUARANTINED'"
+temporal workflow list --query "TaskPartition = '$partition' AND TaskState = 'QUARANTINED' AND ExecutionStatus = 'Running'"
 status
 
 echo "== Take it over, and say what was seen outside"
@@ -49,5 +49,5 @@ temporal workflow query --workflow-id "$task" --type timeline --output json
 
 echo "== Resume, and wake what was held instead of letting it look by itself"
 gate false
-temporal workflow signal --query "TaskPartition = '$partition' AND TaskState = 'HELD'" --name resume \
+temporal workflow signal --query "TaskPartition = '$partition' AND TaskState = 'HELD' AND ExecutionStatus = 'Running'" --name resume \
     --reason "partition $partition is open again" --yes

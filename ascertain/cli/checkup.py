@@ -22,6 +22,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.service import RPCError
 
 from ascertain.cli import output, place
+from ascertain.cli.failure import by_hand
 from ascertain.cli.text import counted, plain
 from ascertain.cli.wording import age
 from ascertain.connection import RPC_TIMEOUT, answered
@@ -261,4 +262,4 @@ def _secrets(name: str, chosen: KindSettings) -> Iterator[Check]:
 
 
 def _failed(part: str, error: AscertainError) -> Check:
-    return Check(part, "failed", str(error), exit_code=error.exit_code)
+    return Check(part, "failed", by_hand(str(error)), exit_code=error.exit_code)

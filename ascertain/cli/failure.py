@@ -8,7 +8,7 @@ import typer
 
 from ascertain.cli import output
 from ascertain.cli.text import as_typed, plain
-from ascertain.errors import AscertainError, CommandRefused
+from ascertain.errors import BY_ITSELF, AscertainError, CommandRefused
 
 UNEXPECTED: Final = 1
 USAGE: Final = 2
@@ -18,6 +18,8 @@ DISAGREES: Final = 13
 NOT_COMPARED: Final = 14
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
+
+_BY_HAND: Final = "; nothing is known to be changed: give the same command again"
 
 EXIT_CODES: Final = {
     0: "It worked. For `result` and `--wait`: the task is `DONE`, every step exists outside.",
@@ -60,6 +62,13 @@ class Declined(CommandRefused):
         self.details = details
 
 
+class InDoubt(Declined):
+    """A takeover command may be applied or not: the answer that would have told was lost."""
+
+    code: ClassVar[str] = "command_in_doubt"
+    exit_code: ClassVar[int] = 6
+
+
 class AwaitsSecond(Declined):
     """A takeover command is on record; the same command of a second person applies it."""
 
@@ -94,7 +103,12 @@ def report(error: BaseException, *, as_json: bool) -> int:
 
 def words_of(error: AscertainError) -> str:
     """The sentence of one of our own errors, fit for a terminal."""
-    return as_typed("\n".join(map(plain, str(error).splitlines())))
+    return as_typed("\n".join(map(plain, by_hand(str(error)).splitlines())))
+
+
+def by_hand(words: str) -> str:
+    """An error's words for a person at a command, which nobody but that person gives again."""
+    return words.replace(BY_ITSELF, _BY_HAND)
 
 
 def _told(error: BaseException) -> tuple[str, int, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +13,8 @@ from uuid import uuid4
 import typer
 from pydantic import ValidationError
 
-from ascertain.cli import output, place, shape, wording
+from ascertain.cli import incident, output, place, shape, wording
+from ascertain.cli.failure import by_hand
 from ascertain.cli.gate_command import EVERY
 from ascertain.cli.listing import Filter, checked_partition, held as held_tasks
 from ascertain.cli.progress import Progress
@@ -21,11 +23,11 @@ from ascertain.cli.waking import wake
 from ascertain.contracts.effect import UNRESOLVED, State
 from ascertain.contracts.fault import faults
 from ascertain.contracts.gate import GateChange, Position
-from ascertain.errors import AscertainError, Unavailable
+from ascertain.errors import BY_ITSELF, AscertainError, LedgerDown, Unavailable
 from ascertain.ports import EffectFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from ascertain.cli.place import Place
     from ascertain.contracts.effect import EffectRow
@@ -76,9 +78,9 @@ async def pause(change: Change, config: Path | None, *, wait: bool, as_json: boo
     Raises:
         LedgerDown: It is not known whether the gate is closed; the same request id is applied once.
     """
-    request = change.request(paused=True)
     where = place.find(config)
-    async with where.ledger() as ledger:
+    request = change.request(paused=True)
+    async with _changing(where, request) as ledger:
         gate = await ledger.set_gate(request)
         flying = await _flying(ledger, change.partition)
         if wait:
@@ -111,7 +113,7 @@ async def resume(change: Change, config: Path | None, *, wake_rate: float, as_js
     """
     where = place.find(config)
     request = change.request(paused=False)
-    async with where.ledger() as ledger:
+    async with _changing(where, request) as ledger:
         gate = await ledger.set_gate(request)
         others = await _still_closed(ledger, change.partition)
     blocked = any(other.partition == EVERY for other in others)
@@ -121,12 +123,22 @@ async def resume(change: Change, config: Path | None, *, wake_rate: float, as_js
         named = None if change.partition == EVERY else change.partition
         held = Filter(state="HELD", partition=named).query()
         woken, why = await wake(where, held, lambda client, task: client.resume(task), wake_rate)
+    case: dict[str, object] | None = None
+    beside = ""
+    if not why and change.partition != EVERY:
+        case, beside = await incident.under_way(where, change.partition)
     now = datetime.now(UTC)
     if as_json:
         told = shape.gate_document(gate, now)
         closed: list[object] = [shape.gate_document(other, now) for other in others]
         output.document(
-            {"gate": told, "request_id": request.request_id, "woken": woken, "still_closed": closed}
+            {
+                "gate": told,
+                "request_id": request.request_id,
+                "woken": woken,
+                "still_closed": closed,
+                "incident": case,
+            }
         )
     else:
         _say_gate(gate)
@@ -134,8 +146,24 @@ async def resume(change: Change, config: Path | None, *, wake_rate: float, as_js
             output.line(f"But {_keeps(other)}: {shape.gate_words(other, now)}")
         if woken is not None and not blocked:
             output.line(f"{counted(woken, 'held task was', 'held tasks were')} woken.")
+    if beside:
+        output.note(beside)
     if why:
         output.note(f"Held tasks were not woken ({why}); they look at the gate by themselves.")
+
+
+@asynccontextmanager
+async def _changing(where: Place, request: GateChange) -> AsyncGenerator[Ledger]:
+    """The ledger, for one request: where it is down, the words say how to give the same request again."""
+    try:
+        async with where.ledger() as ledger:
+            yield ledger
+    except LedgerDown as error:
+        if BY_ITSELF not in str(error):  # it was not asked at all
+            raise
+        raise LedgerDown(
+            f"{by_hand(str(error))}, with `--request-id {request.request_id}`: one id is applied once"
+        ) from error
 
 
 async def partitions(config: Path | None, *, as_json: bool) -> None:

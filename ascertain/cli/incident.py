@@ -11,13 +11,14 @@ from ascertain.cli import output, place, wording
 from ascertain.cli.replay import operations, print_tally, said
 from ascertain.contracts import names
 from ascertain.contracts.incident import PREFIX, Approval, IncidentRequest, Step
-from ascertain.errors import CommandRefused
+from ascertain.errors import CommandRefused, NotFound, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import timedelta
     from pathlib import Path
 
+    from ascertain.cli.place import Place
     from ascertain.contracts.incident import IncidentStatus
 
 
@@ -120,6 +121,34 @@ async def close(
     incident_id = f"{PREFIX}{partition}"
     message = await asked.say(incident_id, names.CLOSE, said(operator, reason))
     _print(incident_id, message, as_json=as_json)
+
+
+async def under_way(where: Place, partition: str) -> tuple[dict[str, object] | None, str]:
+    """The open incident of a partition whose gate somebody opens by hand, for machines and in words.
+
+    Returns:
+        None and no words where none is open, or where nobody can tell.
+    """
+    incident_id = f"{PREFIX}{partition}"
+    try:
+        found = await (await operations(where)).incident_status(incident_id)
+    except (NotFound, Unavailable):
+        return None, ""
+    if found.closed is not None:
+        return None, ""
+    step = found.waiting_for or found.doing
+    stands = f"its step {step} {'waits for approval' if found.waiting_for else 'is under way'}"
+    if step is None:
+        stands = "every step is done"
+    told: dict[str, object] = {
+        "incident_id": incident_id,
+        "waiting_for": found.waiting_for,
+        "doing": found.doing,
+    }
+    return told, (
+        f"{incident_id} is open and goes on: {stands}; `ascertain incident status {partition}` says what "
+        "can be done about it."
+    )
 
 
 def _why(found: IncidentStatus) -> str:

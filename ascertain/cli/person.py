@@ -14,7 +14,7 @@ import typer
 from pydantic import ValidationError
 
 from ascertain.cli import output, place, wording
-from ascertain.cli.failure import AwaitsSecond, Declined
+from ascertain.cli.failure import AwaitsSecond, Declined, InDoubt
 from ascertain.contracts.command import Action, Command
 from ascertain.contracts.fault import faults
 from ascertain.errors import AlreadyOver, CommandRefused, NotFound, TemporalDown
@@ -92,6 +92,7 @@ async def takeover(
     Raises:
         CommandRefused: It was not applied; says what stands in its way.
         AwaitsSecond: It is on record, and a second person has to say the same.
+        InDoubt: It is not known whether it is applied.
         NotFound: There is no such task; ``AlreadyOver``: it is over.
         BadParameter: Nobody said for which version, and nobody can be asked.
     """
@@ -108,6 +109,8 @@ async def takeover(
     answer = await _give(client, task_id, order.command())
     if answer.pending:
         raise AwaitsSecond(f"task {task_id}: {answer.message}", answer.model_dump(mode="json"))
+    if answer.in_doubt:
+        raise InDoubt(f"task {task_id}: {answer.message}", answer.model_dump(mode="json"))
     if not answer.applied:
         raise Declined(f"task {task_id}: {answer.message}", answer.model_dump(mode="json"))
     if as_json:

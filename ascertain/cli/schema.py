@@ -28,6 +28,7 @@ async def migrate(
     which = migration.Schema.LEDGER if outbox is None else migration.Schema.SERVICE
     part = "ledger" if outbox is None else "outbox"
     url = outbox or place.find(config).ledger_url
+    made: tuple[str, ...] = ()
     if check:
         await migration.check(url, which)
         applied: list[str] = []
@@ -35,9 +36,10 @@ async def migrate(
         kinds = {migration.Kind.PRE} if pre else set(migration.Kind)
         applied = await migration.migrate(url, kinds, which)
         if roles:
-            await migration.grant_roles(url, which)
+            made = await migration.grant_roles(url, which)
     if as_json:
-        output.document({part: address(url), "applied": list(applied)})
+        output.document({part: address(url), "applied": list(applied), "roles": list(made)})
         return
     output.lines(f"applied {name}" for name in applied)
+    output.lines(f"role {name} is there and has its grants" for name in made)
     output.line(f"The {part} at {address(url)} has the schema of this release.")

@@ -44,6 +44,10 @@ _COMMAND: Final = {
     Schema.LEDGER: "ascertain migrate",
     Schema.SERVICE: "ascertain migrate --outbox URL",
 }
+_ROLES: Final = {
+    Schema.LEDGER: ("ascertain_worker", "ascertain_operator", "ascertain_reader"),
+    Schema.SERVICE: ("ascertain_service", "ascertain_relay"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +119,20 @@ async def migrate(
                 )
         return [migration.name for migration in todo]
     except FAULTS as error:
-        raise no_answer(place(url), error) from error
+        raise no_answer(url, error) from error
     finally:
         connection.terminate()
 
 
-async def grant_roles(url: str, schema: Schema = Schema.LEDGER) -> None:
+async def grant_roles(url: str, schema: Schema = Schema.LEDGER) -> tuple[str, ...]:
     """Make the roles of least privilege and grant each what it needs; again and again is safe.
 
     Args:
         url: ``postgresql://...``, of the account that owns the schema and may create roles.
         schema: Whose tables stand there; they are migrated already.
+
+    Returns:
+        The names of the roles.
 
     Raises:
         LedgerDown: Nobody answers there.
@@ -135,13 +142,14 @@ async def grant_roles(url: str, schema: Schema = Schema.LEDGER) -> None:
     try:
         await connection.execute(statement("lock_migrations"))
         await connection.execute(statement("grant_roles", f"ascertain.{schema}.sql"))
+        return _ROLES[schema]
     except asyncpg.InsufficientPrivilegeError as error:
         raise InvalidSettings(
             f"the account at {place(url)} may not make roles ({error}): use the schema's owner, "
             "with CREATEROLE"
         ) from error
     except FAULTS as error:
-        raise no_answer(place(url), error) from error
+        raise no_answer(url, error) from error
     finally:
         connection.terminate()
 

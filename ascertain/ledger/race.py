@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ascertain.errors import LedgerDown
+from ascertain.errors import BY_ITSELF, LedgerDown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,4 +29,4 @@ async def won(what: str, ask: Callable[[], Awaitable[Answer | None]]) -> Answer:
         answer = await ask()
         if answer is not None:
             return answer
-    raise LedgerDown(f"{what}: others moved it {_ROUNDS} times before us; tried again by itself")
+    raise LedgerDown(f"{what}: others moved it {_ROUNDS} times before us{BY_ITSELF}")

@@ -7,11 +7,11 @@ import ssl
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import asyncpg
 
-from ascertain.errors import InvalidSettings, LedgerDown, Unavailable
+from ascertain.errors import BY_ITSELF, AscertainError, InvalidSettings, LedgerDown, Unavailable
 from ascertain.ledger.statement import statement
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ FAULTS: Final = (
     asyncpg.ReadOnlySQLTransactionError,  # a standby, during a fail-over
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
+    asyncpg.InsufficientPrivilegeError,
 )
 # What a wrong address or account looks like when a session is opened.
 _MISFITS: Final = (
@@ -109,11 +110,11 @@ def _opening(url: str, down: type[Unavailable]) -> Generator[None]:
             "of the certificates that are trusted"
         ) from None
     except ssl.SSLError as error:  # some of them are ValueErrors too
-        raise no_answer(where, error, down) from error
+        raise no_answer(url, error, down) from error
     except ValueError:
         raise _unreadable() from None
     except FAULTS as error:
-        raise no_answer(where, error, down) from error
+        raise no_answer(url, error, down) from error
 
 
 def _check_files(url: str) -> None:
@@ -156,13 +157,13 @@ class Session:
     def __init__(
         self,
         pool: asyncpg.Pool[asyncpg.Record],
-        where: str,
+        url: str,
         patience_s: float,
         down: type[Unavailable] = LedgerDown,
     ) -> None:
         self._down = down
         self._pool = pool
-        self._where = where
+        self._url = url
         self._patience_s = patience_s
         self._releasing: set[asyncio.Task[None]] = set()
 
@@ -204,13 +205,14 @@ class Session:
                 init=_commit_durably,
                 reset=_leave_as_is,
             )
-        return cls(pool, place(url), timeout_s, down)
+        return cls(pool, url, timeout_s, down)
 
     async def fetch(self, text: str, *values: Any) -> Sequence[asyncpg.Record]:  # noqa: ANN401  # asyncpg's
         """Run one statement in a transaction of its own.
 
         Raises:
             LedgerDown: (or what it is called) No answer came, or the server cannot work now.
+            InvalidSettings: The account may not do this.
         """
         try:
             async with asyncio.timeout(self._patience_s):
@@ -221,7 +223,7 @@ class Session:
                 self._release_later(connection)
                 raise
         except FAULTS as error:
-            raise no_answer(self._where, error, self._down) from error
+            raise no_answer(self._url, error, self._down) from error
         await self._release(connection)
         return found
 
@@ -231,6 +233,7 @@ class Session:
 
         Raises:
             LedgerDown: No answer came, or the server cannot work now; it may be committed or not.
+            InvalidSettings: The account may not do this.
         """
         try:
             async with asyncio.timeout(self._patience_s):
@@ -245,7 +248,7 @@ class Session:
                 self._release_later(connection)
                 raise
         except FAULTS as error:
-            raise no_answer(self._where, error) from error
+            raise no_answer(self._url, error, self._down) from error
         await self._release(connection)
 
     async def _release(self, connection: PoolConnectionProxy[asyncpg.Record]) -> None:
@@ -276,11 +279,26 @@ async def _leave_as_is(_: asyncpg.Connection[asyncpg.Record]) -> None:
     """No statement leaves anything behind, so the pool's reset would be a round trip for nothing."""
 
 
-def no_answer(where: str, error: Exception, down: type[Unavailable] = LedgerDown) -> Unavailable:
-    """The one error that every fault of the connection becomes."""
+def no_answer(url: str, error: Exception, down: type[Unavailable] = LedgerDown) -> AscertainError:
+    """The one error that every fault of the connection becomes; another one if the account may not."""
+    where = place(url)
+    if isinstance(error, asyncpg.InsufficientPrivilegeError):
+        return _forbidden(url, error, down)
     said = str(error).strip().partition("\n")[0]
     what = f"{type(error).__name__}: {said}" if said else type(error).__name__
-    return down(f"the {down.part} at {where} does not answer ({what}); tried again by itself")
+    return down(f"the {down.part} at {where} does not answer ({what}){BY_ITSELF}")
+
+
+def _forbidden(url: str, error: Exception, down: type[Unavailable]) -> InvalidSettings:
+    parts = urlsplit(url)
+    name = unquote(
+        parts.username or parse_qs(parts.query).get("user", ["of this process's user"])[0]
+    )
+    migrate = "ascertain migrate" if down is LedgerDown else "ascertain migrate --outbox URL"
+    return InvalidSettings(
+        f"the {down.part} at {place(url)} does not let the account {name} do this ({error}): use an account "
+        f"that has the role for it; `{migrate} --roles`, given by the owner, makes the roles"
+    )
 
 
 def _unreadable() -> InvalidSettings:

@@ -153,7 +153,7 @@ class Queue:
             await connection.add_listener(CHANNEL, lambda *_: something())  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # what came is never looked at
             yield
         except FAULTS as error:
-            raise no_answer(place(self._url), error, OutboxDown) from error
+            raise no_answer(self._url, error, OutboxDown) from error
         finally:
             with suppress(*FAULTS):
                 connection.terminate()

@@ -9,6 +9,7 @@ import pytest
 from ascertain.contracts.breaker import Rule, Trip
 from ascertain.contracts.task import Task
 from ascertain.ledger.gate import turn_of
+from starter.process import free_port
 from tests.cli.test_tasks import listed, quarantined
 from tests.ledger.steps import effect, request, unknown
 from tests.waiting import wait_until
@@ -80,6 +81,16 @@ async def test_a_repeated_request_is_already_applied(deployed):
     again = await deployed.cli("pause", "gate-b", *given)
     assert again.document["gate"]["already_applied"] is True
     assert (await gate(deployed, "gate-b")).paused is False
+
+
+async def test_a_gate_that_could_not_be_moved_says_how_to_give_the_same_request_again(cli):
+    nobody = f"postgresql://a:b@127.0.0.1:{free_port()}/x"
+    for command in ("pause", "resume"):
+        given = (command, "gate-x", "--reason", "x", "--operator", "ada")
+        answer = await cli(*given, code=6, ASCERTAIN_LEDGER_URL=nobody)
+        assert "nothing is known to be changed: give the same command again" in answer.sentence
+        assert re.search(r"with `--request-id cli-\w+`: one id is applied once$", answer.sentence)
+        assert "by itself" not in answer.sentence
 
 
 async def test_what_is_in_flight_is_told_and_can_be_waited_for(deployed):

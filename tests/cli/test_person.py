@@ -7,6 +7,7 @@ import re
 import shlex
 from typing import Self
 
+import asyncpg
 import pytest
 
 from ascertain.contracts.command import Action, Command
@@ -350,3 +351,27 @@ async def test_above_the_limit_the_first_command_ends_with_10_and_a_second_perso
     trail = await deployed.ledger.audit(before.effect_id)
     (denied,) = [event for event in trail if event.move == "deny"]
     assert denied.evidence.body["persons"] == ["ada", "grace"]
+
+
+REFUSES_TO_WRITE = """
+create function ascertain.full_disk() returns trigger language plpgsql as
+$$ begin raise exception 'no space' using errcode = '53100'; end $$;
+create trigger full_disk before update on ascertain.effects
+for each row when (new.task_id = '%s') execute function ascertain.full_disk();
+"""
+
+
+async def test_a_command_that_the_ledger_did_not_answer_is_in_doubt_and_to_be_given_again(deployed):
+    task_id = await quarantined(deployed)
+    connection = await asyncpg.connect(deployed.cli.environment["ASCERTAIN_LEDGER_URL"])
+    version = str((await row(deployed, task_id)).version)
+    given = ("takeover", task_id, "take", "--reason", "x", "--version", version)
+    await connection.execute(REFUSES_TO_WRITE % task_id)
+    try:
+        answer = await deployed.cli(*given, code=6)
+    finally:
+        await connection.execute("drop function ascertain.full_disk cascade")
+        await connection.close()
+    assert f"task {task_id}: take is not known to be applied, look at the status" in answer.sentence
+    assert "nothing is known to be changed: give the same command again" in answer.sentence
+    assert "by itself" not in answer.sentence

@@ -111,3 +111,18 @@ async def test_an_incident_is_opened_approved_looked_at_and_closed(deployed):
     assert again.sentence == (
         "incident-inc: no step waits for approval: ada closed it; `ascertain incident open inc` opens another"
     )
+
+
+async def test_a_gate_that_is_opened_beside_an_open_incident_says_so(deployed):
+    await deployed.cli("incident", "open", "inc-b", "--reason", "provider down")
+    await status_of(deployed, "incident", "inc-b", waiting_for="snapshot")
+    opened = await deployed.cli("resume", "inc-b")
+    assert "Partition inc-b is open" in opened.out
+    assert "incident-inc-b is open and goes on: its step snapshot waits for approval" in opened.err
+    assert "`ascertain incident status inc-b`" in opened.err
+    told = (await deployed.cli("resume", "inc-b", "--json")).document["incident"]
+    assert told == {"incident_id": "incident-inc-b", "waiting_for": "snapshot", "doing": None}
+    await deployed.cli("incident", "close", "inc-b", "--reason", "over")
+    after = await deployed.cli("resume", "inc-b", "--json")
+    assert after.document["incident"] is None
+    assert after.err == ""

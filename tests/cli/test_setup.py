@@ -114,6 +114,8 @@ async def test_doctor_says_what_cannot_be_reached(cli):
     answer = await cli("doctor", code=6, **given)
     assert f"no Temporal server answers at 127.0.0.1:{away}" in answer.out
     assert f"ledger: the ledger at 127.0.0.1:{away}/x does not answer" in answer.out
+    assert "nothing is known to be changed: give the same command again" in answer.out
+    assert "by itself" not in answer.out
     assert "hunter2" not in answer.out
 
 

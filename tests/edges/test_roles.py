@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 
 import asyncpg
@@ -10,12 +11,14 @@ import pytest
 from ascertain import inbox, outbox
 from ascertain.contracts.effect import State
 from ascertain.contracts.gate import GateChange
+from ascertain.errors import InvalidSettings
 from ascertain.ledger.delivery import DeliveryBook
 from ascertain.ledger.migration import Schema, grant_roles, migrate
 from ascertain.ledger.postgres import open_ledger
 from ascertain.ports import EffectFilter
 from ascertain.service.queue import Queue
 from starter.relay import Relay
+from tests.cli.conftest import Cli
 from tests.ledger.steps import granted, moved, settled
 
 ROLES = ("worker", "operator", "reader", "service", "relay")
@@ -73,6 +76,17 @@ async def accounts(postgres, database):
     await connection.close()
 
 
+@pytest.fixture
+def cli(tmp_path, temporal) -> Cli:
+    environment = {
+        "HOME": str(tmp_path),
+        "PATH": os.defpath,
+        "TEMPORAL_ADDRESS": temporal.address,
+        "TEMPORAL_NAMESPACE": temporal.namespace,
+    }
+    return Cli(environment, tmp_path)
+
+
 async def test_a_worker_claims_and_settles(accounts, database):
     ledger = await open_ledger(accounts["worker"])
     lease = await granted(ledger)
@@ -94,7 +108,7 @@ async def test_an_operator_moves_gates_and_counts_deliveries(accounts):
 async def test_an_operator_archives_and_nobody_else_does(accounts):
     worker = await open_ledger(accounts["worker"])
     await moved(worker.record(await granted(worker), settled()))
-    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+    with pytest.raises(InvalidSettings, match="does not let the account login_worker do this"):
         await worker.upkeep.archive(timedelta(0))
     operator = await open_ledger(accounts["operator"])
     assert (await operator.upkeep.archive(timedelta(0))).archived == 1
@@ -103,6 +117,39 @@ async def test_an_operator_archives_and_nobody_else_does(accounts):
     assert case.row.state is State.SETTLED
     await worker.aclose()
     await operator.aclose()
+
+
+async def test_an_account_that_may_not_is_told_which_it_is_and_what_makes_the_roles(accounts, cli):
+    reader = {"ASCERTAIN_LEDGER_URL": accounts["reader"]}
+    pause = ("pause", "eur", "--reason", "x", "--operator", "ada")
+    for command in (pause, ("archive", "--older-than", "1d")):
+        answer = await cli(*command, code=7, **reader)
+        assert "does not let the account login_reader do this (permission denied" in answer.sentence
+        assert "`ascertain migrate --roles`" in answer.sentence
+    relay = ("relay", "--status")
+    answer = await cli(*relay, code=7, ASCERTAIN_OUTBOX_URL=accounts["reader"])
+    assert "the outbox at" in answer.sentence
+    assert "`ascertain migrate --outbox URL --roles`" in answer.sentence
+    assert "pw" not in answer.err
+    service = await cli("doctor", code=7, ASCERTAIN_LEDGER_URL=accounts["service"])
+    assert "failed   ledger: the ledger at" in service.out
+    assert "the account login_service" in service.out
+
+
+async def test_the_roles_that_are_made_are_named(database, cli):
+    made = await cli("migrate", "--roles", "--json", ASCERTAIN_LEDGER_URL=database)
+    beside = await cli("migrate", "--outbox", database, "--roles", "--json")
+    named = made.document["roles"] + beside.document["roles"]
+    connection = await asyncpg.connect(database)
+    granted = await connection.fetch(
+        "select distinct grantee::regrole::text as role from pg_namespace, aclexplode(nspacl)"
+        " where nspname = 'ascertain' and grantee <> nspowner"
+    )
+    await connection.close()
+    assert sorted(named) == sorted(record["role"] for record in granted)
+    told = await cli("migrate", "--roles", ASCERTAIN_LEDGER_URL=database)
+    assert "role ascertain_reader is there and has its grants" in told.out
+    assert (await cli("migrate", "--json", ASCERTAIN_LEDGER_URL=database)).document["roles"] == []
 
 
 async def test_a_reader_reads(accounts):
