@@ -292,8 +292,9 @@ def search_attributes() -> str:
         f"'Running'\n```",
         "## Useful queries",
         "```sql\n"
-        f"{names.TASK_STATE} = 'QUARANTINED' AND {names.TASK_STATE_SINCE} < '2026-01-01T00:00:00Z'\n"
-        f"{names.TASK_PARTITION} = 'eur' AND {names.TASK_STATE} = 'HELD'\n"
+        f"{names.TASK_STATE} = 'QUARANTINED' AND {names.TASK_STATE_SINCE} < '2026-01-01T00:00:00Z' "
+        "AND ExecutionStatus = 'Running'\n"
+        f"{names.TASK_PARTITION} = 'eur' AND {names.TASK_STATE} = 'HELD' AND ExecutionStatus = 'Running'\n"
         f"{names.TASK_ERROR_CLASS} = 'no_lookup' AND ExecutionStatus = 'Running'\n```",
     )
 
