@@ -58,7 +58,7 @@ def asked(kind: str, name: str = "1", **changes: object):
 async def test_a_claim_is_counted_by_its_answer(ledger, kind, value):
     await ledger.claim(asked(kind))
     await ledger.claim(asked(kind, owner="another"))
-    chunk = [asked(kind, "2"), asked(kind)]
+    chunk = [asked(kind, name, owner="a third") for name in ("2", "1")]
     await ledger.claim_many(chunk)
     counted = {
         answer: value("ascertain_claims_total", partition="p", answer=answer)
