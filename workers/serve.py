@@ -28,6 +28,7 @@ from workers.worker import Role, build_workers, identity, queues_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from ascertain.ledger.postgres import PostgresLedger
     from ascertain.ports import Kind
     from ascertain.settings import Settings
 
@@ -79,16 +80,7 @@ async def serve(
             await ensure_schedules(client, settings)
         ledger = await open_ledger(settings.ledger_url, connections=settings.ledger.connections)
         stack.push_async_callback(ledger.aclose)
-        serving = dress(
-            Serving(
-                metered(ledger),
-                kinds,
-                identity(),
-                ledger.replays,
-                Path(settings.snapshots),
-                Breakers(settings.breakers),
-            )
-        )
+        serving = dress(_serving(settings, kinds, ledger))
         workers = build_workers(client, serving, role, settings.task_queue, ledger.upkeep)
         stack.enter_context(Watch(HELD_UP, held_up(kinds)))
         _collect_less()
@@ -102,6 +94,17 @@ async def serve(
         if exposition is not None:
             exposition.ready = False
         log.info("draining: no new work, what is in hand is finished")
+
+
+def _serving(settings: Settings, kinds: Mapping[str, Kind], ledger: PostgresLedger) -> Serving:
+    return Serving(
+        metered(ledger),
+        kinds,
+        identity(),
+        ledger.replays,
+        Path(settings.snapshots),
+        Breakers(settings.breakers),
+    )
 
 
 def _named_secrets(settings: Settings, role: Role, kinds: Mapping[str, Kind]) -> Iterator[str]:
