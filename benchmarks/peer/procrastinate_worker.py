@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import os
 import sys
-from typing import Final
+from typing import Any, Final
 
 from ascertain.adapters.wire import Wire
 from benchmarks.call import call
@@ -18,6 +19,7 @@ from benchmarks.ready import say_ready
 
 # It does one job at a time unless told otherwise; as many as Temporal's workers do activities.
 _CONCURRENCY: Final = 100
+log = logging.getLogger("benchmarks.procrastinate")
 
 
 async def main() -> None:
@@ -33,8 +35,20 @@ async def main() -> None:
 
         application.task(name=JOB)(create)
         say_ready("procrastinate")
-        await application.run_worker_async(concurrency=_CONCURRENCY)
+        await _supervised(application)
     await wire.aclose()
+
+
+async def _supervised(application: Any) -> None:  # noqa: ANN401  # of a package that types do not see
+    """Run it, and again when it ends because its session did, as whatever keeps services up would."""
+    lost: Any = importlib.import_module("procrastinate.exceptions").ConnectorException
+    while True:
+        try:
+            await application.run_worker_async(concurrency=_CONCURRENCY)
+        except lost:
+            log.warning("its session was ended; it is run again")
+        else:
+            return
 
 
 if __name__ == "__main__":
