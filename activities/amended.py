@@ -25,13 +25,32 @@ IN_DOUBT = frozenset({State.UNKNOWN, State.ACCEPTED})
 
 async def remembered(serving: Serving, effect: Effect) -> bool:
     """Have the ledger close what ``effect`` came instead of; whether there was something to close."""
+    case = await _open_before(serving, effect)
+    if case is None or _in_hand_since(case.row):
+        return False
+    return await _supersede(serving, case, effect)
+
+
+async def in_hand(serving: Serving, effect: Effect) -> bool:
+    """Whether a person has had, since the restore, what ``effect`` came instead of: it is theirs to end."""
+    case = await _open_before(serving, effect)
+    return case is not None and _in_hand_since(case.row)
+
+
+async def _open_before(serving: Serving, effect: Effect) -> Case | None:
     namespace = activity.info().namespace
     for revision in range(effect.revision):
         earlier = keys.effect_id(namespace, effect.task_id, effect.step, revision)
         case = await serving.ledger.inspect(earlier)
         if case is not None and case.row.state not in TERMINAL:
-            return await _supersede(serving, case, effect)
-    return False
+            return case
+    return None
+
+
+def _in_hand_since(row: EffectRow) -> bool:
+    """Whether a person moved it after the ledger was restored, until which its last permit may reach."""
+    moved = row.state is State.TAKEN_OVER or row.evidence.source == "person"
+    return moved and row.state_since > row.lease_until
 
 
 async def _supersede(serving: Serving, case: Case, effect: Effect) -> bool:

@@ -12,8 +12,8 @@ from activities.calling import busy_with, called, doubt, unsent
 from activities.permit import HeldPermit, steady
 from ascertain.contracts import directive, outcome
 from ascertain.contracts.claim import Moved, Stale, Taken
+from ascertain.contracts.effect import RESTS_ON_KEY
 from ascertain.errors import LedgerDown
-from ascertain.machine import Move
 from ascertain.policy import directive_for, key_ends, retry_wait, says_of_effect
 from ascertain.ports import Call
 
@@ -86,7 +86,7 @@ class Attempt:
             self.granted.lease,
             asked_at=self.asked_at,
             length=self.kind.policy.lease,
-            key_ends=key_ends(row, self.kind) if row.evidence.rule == Move.RESEND else None,
+            key_ends=key_ends(row, self.kind) if row.evidence.rule in RESTS_ON_KEY else None,
             on_progress=self.on_progress,
         )
 

@@ -63,8 +63,10 @@ async def dispatch(
         frozen = case.row.frozen  # what was sent once counts, not what a later release makes of it
     request = request_for(serving, served.kind, effect, frozen, resend=resend)
     asked_at, answer = await _claim(serving, request)
-    if _was_never_used(answer, request):
+    if _was_never_used(answer, request, served.kind):
         return await _clear_unsent(serving, served.kind, answer.row)
+    if isinstance(answer, claim.Conflict):
+        return await _conflict(serving, served.kind, effect, answer)
     if isinstance(answer, claim.Paused):
         await breaker.met(serving.breakers, serving.ledger, effect.partition, answer)
     if not isinstance(answer, claim.Granted):
@@ -160,15 +162,20 @@ def request_for(  # each is a part of what is asked
     )
 
 
-def _was_never_used(answer: ClaimAnswer, request: ClaimRequest) -> TypeGuard[claim.Unresolved]:
+def _was_never_used(
+    answer: ClaimAnswer, request: ClaimRequest, kind: Kind
+) -> TypeGuard[claim.Unresolved]:
     """Whether this very call's own claim was fenced before its answer arrived, so that nothing was sent.
 
     A claim that asks by re-sending stays in doubt: its effect was so before. So does an effect that somebody
-    moved after the fence: a person may have taken it over and done it by hand.
+    moved after the fence: a person may have taken it over and done it by hand. And where it can be asked for,
+    so does a later attempt: that the ones before it did nothing may have rested on a key.
     """
     if request.resend or not isinstance(answer, claim.Unresolved):
         return False
     row = answer.row
+    if row.attempt > 1 and kind.semantics.lookup is not None:
+        return False
     fenced = row.state is State.UNKNOWN and row.evidence.rule == FENCE
     return fenced and row.lease_owner == request.owner
 
@@ -209,6 +216,20 @@ def _without_grant(answer: ClaimAnswer, kind: Kind) -> Directive:
             raise ValueError(msg)
         case _:
             assert_never(answer)
+
+
+async def _conflict(
+    serving: Serving, kind: Kind, effect: Effect, answer: claim.Conflict
+) -> Directive:
+    if not await amended.in_hand(serving, effect):
+        return conflicting(answer)
+    why = (
+        "what it was before it was amended was taken over after the ledger was restored; "
+        "it waits until that is confirmed or abandoned, by whoever has it or takes it over again"
+    )
+    return directive.RetryIn(
+        delay=kind.policy.ask_quarantined or kind.policy.held_recheck, reason=why
+    )
 
 
 def other_content(row: EffectRow, effect: Effect) -> Directive | None:

@@ -48,7 +48,7 @@ class HeldPermit:
             lease: The claim.
             asked_at: The steady clock before the claim was asked for.
             length: Of the claim.
-            key_ends: A re-send is not permitted beyond it; None: it is none.
+            key_ends: A call that rests on its key is not permitted beyond it; None: it does not.
             on_progress: Where long work tells how far it is.
         """
         self._ledger = ledger

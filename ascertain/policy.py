@@ -285,8 +285,12 @@ def says_of_effect(row: EffectRow, came_to: Outcome) -> Outcome:
     """What an attempt's outcome says of the effect as a whole.
 
     A re-send is a question: that *this* call did nothing, or was turned away before its key was looked
-    at, says nothing of the earlier call whose answer is lost.
+    at, says nothing of the earlier call whose answer is lost. Where that one counts as absent because the
+    key protects, it does so no longer than before.
     """
+    if row.evidence.rule == ABSENT_KEYED and isinstance(came_to, outcome.NotDone):
+        keyed = came_to.evidence.model_copy(update={"rule": ABSENT_KEYED})
+        return came_to.model_copy(update={"evidence": keyed})
     if row.evidence.rule != Move.RESEND or not isinstance(
         came_to, outcome.NotDone | outcome.Refused
     ):

@@ -43,8 +43,10 @@ UNRESOLVED = frozenset(
 # It is closed, or proven not to exist, so nothing of it should be found outside.
 ABSENT = frozenset({State.CLEAR, State.REFUSED, State.ABANDONED, State.SUPERSEDED})
 
-# The rule of a proof of absence that holds only while the key protects a re-send.
+# The rule of a proof of absence that holds only while the key protects a re-send, and of what rests on it.
 ABSENT_KEYED = "absent_keyed"
+# The rules of claims that are granted because the key protects, and no longer than it does.
+RESTS_ON_KEY = frozenset({"resend", ABSENT_KEYED})
 # The rule under which the ledger puts an open claim whose lease is over in doubt.
 FENCE = "fence"
 

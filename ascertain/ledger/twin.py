@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence, Receipt, State
+from ascertain.contracts.effect import (
+    ABSENT_KEYED,
+    RESTS_ON_KEY,
+    AuditEvent,
+    EffectRow,
+    Evidence,
+    Receipt,
+    State,
+)
 from ascertain.contracts.epoch import RESTORED
 from ascertain.ledger import write as writes
 from ascertain.ledger.audit import same
@@ -107,8 +115,9 @@ def claimed(
     row: EffectRow, judgement: Judgement, request: ClaimRequest, now: datetime
 ) -> EffectRow:
     """The row after a claim that moved it: granted, fenced or stopped by its budget."""
+    keyed = row.evidence.rule == ABSENT_KEYED
     evidence, error_class = {
-        Judgement.CLAIM: (writes.CLAIMED, None),
+        Judgement.CLAIM: (writes.KEYED if keyed else writes.CLAIMED, None),
         Judgement.RESEND: (writes.RESENT, None),
         Judgement.FENCE: writes.left_by(row.lease_owner),
         Judgement.QUARANTINE: (writes.budget_used(request.budget), "budget"),
@@ -190,11 +199,12 @@ def withdrawn(row: EffectRow, now: datetime) -> EffectRow:
 
 
 def renewable(row: EffectRow, lease: Lease, extend: timedelta, now: datetime) -> bool:
-    """Whether the claim is still its owner's and, if it is a re-send's, the key protects that long."""
+    """Whether the claim is still its owner's and, where it rests on its key, that protects so long."""
     if not owned(row, lease):
         return False
     until = row.resend_until
-    return row.evidence.rule != writes.RESENT.rule or (until is not None and now + extend <= until)
+    keyed = row.evidence.rule in RESTS_ON_KEY
+    return not keyed or (until is not None and now + extend <= until)
 
 
 def renewed(row: EffectRow, extend: timedelta, now: datetime) -> EffectRow:

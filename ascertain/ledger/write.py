@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, assert_never
 
 from ascertain.contracts import outcome as outcomes
-from ascertain.contracts.effect import FENCE, Evidence, State
+from ascertain.contracts.effect import ABSENT_KEYED, FENCE, Evidence, State
 from ascertain.contracts.epoch import MAY_BE_FORGOTTEN, RESTORED
 from ascertain.ledger.decision import Judgement
 from ascertain.machine import ACTOR, TABLE, Actor, Move
@@ -35,6 +35,11 @@ RESENT: Final = Evidence(
     source="rule",
     rule="resend",
     detail="sent again: the same bytes under the same key count as asking while the key protects",
+)
+KEYED: Final = Evidence(
+    source="rule",
+    rule=ABSENT_KEYED,
+    detail="the call may be leaving now; what it repeats counts as absent only while the key protects",
 )
 RENEWED: Final = Evidence(source="rule", rule="renew")
 FENCED: Final = Evidence(
@@ -103,7 +108,8 @@ def of_claims(budget: int) -> str:
         Judgement.QUARANTINE: budget_used(budget),
         Judgement.RESTORED: IN_DOUBT,
     }
-    return json.dumps({move.value: json.loads(json_of(told)) for move, told in evidence.items()})
+    named = {**{move.value: told for move, told in evidence.items()}, ABSENT_KEYED: KEYED}
+    return json.dumps({name: json.loads(json_of(told)) for name, told in named.items()})
 
 
 def of_outcome(outcome: Outcome, retry_in: timedelta | None) -> Write:

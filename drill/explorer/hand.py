@@ -12,8 +12,7 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
-from ascertain.contracts.effect import State
-from ascertain.ledger.write import RESENT
+from ascertain.contracts.effect import RESTS_ON_KEY, State
 from drill.explorer.activity import Resend
 from drill.explorer.one import changed, one
 from drill.explorer.outside import MOST_ADRIFT, Outside, landings, let_go, sent
@@ -48,7 +47,8 @@ class Hand:
     Attributes:
         left: Ticks for which it may still send, by its own clock.
         holds: Its lease version is the row's. While the claim's answer is lost: the row's owner is it.
-        resend: It asks by sending again.
+        resend: It asks for its claim in order to ask by sending again.
+        rests: The rule of its claim, where that rests on the key.
         wire: Its request on the wire: ticks that it can still take effect.
         heard: What it is about to record.
         conclusion: What it is about to write of a claim whose answer never came.
@@ -58,6 +58,7 @@ class Hand:
     left: int = 0
     holds: bool = False
     resend: bool = False
+    rests: str = ""
     wire: int | None = None
     heard: Result | None = None
     conclusion: Conclusion | None = None
@@ -186,8 +187,8 @@ class Hands:
                 yield Turn(f"{how}: {change.answer}", me, outside, change, change.broken)
             return
         left = hand.left if again and self._working.from_first_ask else self._setting.scale.lease
-        resent = change.page.rule == RESENT.rule
-        granted = rested(Hand(At.GRANTED, left, holds=True, resend=resent))
+        rests = change.page.rule if change.page.rule in RESTS_ON_KEY else ""
+        granted = rested(Hand(At.GRANTED, left, holds=True, rests=rests))
         yield Turn(f"{how}: granted", one(granted), outside, change, change.broken)
         if change.page is not page:
             waiting = one(Hand(At.UNANSWERED, left, holds=True, resend=hand.resend))
@@ -244,7 +245,7 @@ class Hands:
     def _send(self, page: Page, hand: Hand, outside: Outside, *, eve: bool) -> Turn:
         wire = self._truth.in_flight + eve
         left = 0 if self._working.once else hand.left
-        calling = one(Hand(At.SENT, left, hand.holds, hand.resend, wire))
+        calling = one(Hand(At.SENT, left, hand.holds, rests=hand.rests, wire=wire))
         gone = sent(outside, self._truth)
         if hand.at is At.LEFTOVER:
             calling, gone = IDLE, let_go(gone, wire)
@@ -268,7 +269,7 @@ class Hands:
     def _land(self, hand: Hand, outside: Outside, *, eve: bool) -> Iterator[Turn]:
         landed = changed(hand, wire=None)
         for answer, stands in landings(outside, self._truth, eve=eve):
-            heard = self._working.says(answer, resent=hand.resend)
+            heard = self._working.says(answer, rests=hand.rests)
             telling = rested(one(Hand(At.RECORDING, holds=hand.holds, heard=heard)))
             yield Turn(f"its call lands, and it hears: {answer.came}", telling, stands)
             if stands is not outside:
@@ -276,7 +277,7 @@ class Hands:
                 yield Turn(what, rested(landed), stands)
 
     def _hears(self, hand: Hand, outside: Outside, came: Came, what: str) -> Turn:
-        heard = self._working.says(result(came), resent=hand.resend)
+        heard = self._working.says(result(came), rests=hand.rests)
         over = self._working.ends_with_attempt or hand.at is At.SENT
         left = 0 if over else hand.left
         telling = one(Hand(At.RECORDING, left, hand.holds, heard=heard))

@@ -125,18 +125,18 @@ def _without_late(case: Case) -> Case:
     return Case(case.row, ())
 
 
-def _as_heard(heard: Result, *, resent: bool) -> Result:
-    del resent
+def _as_heard(heard: Result, *, rests: str) -> Result:
+    del rests
     return heard
 
 
-def _unclear_is_not_done(heard: Result, *, resent: bool) -> Result:
-    said = of_effect(heard, resent=resent)
+def _unclear_is_not_done(heard: Result, *, rests: str) -> Result:
+    said = of_effect(heard, rests=rests)
     return result(Came.NOT_DONE) if said.came is Came.UNKNOWN else said
 
 
-def _accepted_is_done(heard: Result, *, resent: bool) -> Result:
-    said = of_effect(heard, resent=resent)
+def _accepted_is_done(heard: Result, *, rests: str) -> Result:
+    said = of_effect(heard, rests=rests)
     return result(Came.SETTLED, 0) if said.came is Came.ACCEPTED else said
 
 

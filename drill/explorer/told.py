@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from ascertain.contracts import outcome
 from ascertain.contracts.claim import Verdict
-from ascertain.contracts.effect import Evidence, State
-from ascertain.ledger.write import RESENT
+from ascertain.contracts.effect import ABSENT_KEYED, Evidence, State
 from ascertain.policy import says_of_effect
 from drill.explorer.one import one
 from drill.explorer.page import Page, fact_number, receipt_for, row_of
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
 JOB: Final = "job"
 _ANSWER: Final = Evidence(source="answer", rule="answer")
+_KEYED: Final = Evidence(source="answer", rule=ABSENT_KEYED)
 
 
 class Came(StrEnum):
@@ -38,11 +38,13 @@ class Result:
     Attributes:
         proof: The number of the fact that its receipt names.
         error: Its error class, where a decision reads it.
+        keyed: What it leaves behind is absent only as long as the key protects.
     """
 
     came: Came
     proof: int | None = None
     error: str = ""
+    keyed: bool = False
 
     def outcome(self) -> Outcome:
         """As the ledger takes it."""
@@ -54,7 +56,8 @@ class Result:
             case Came.REFUSED:
                 return outcome.Refused(error_class="refused", evidence=_ANSWER)
             case Came.NOT_DONE:
-                return outcome.NotDone(error_class="not_done", evidence=_ANSWER)
+                evidence = _KEYED if self.keyed else _ANSWER
+                return outcome.NotDone(error_class="not_done", evidence=evidence)
             case Came.UNKNOWN:
                 return outcome.Unknown(error_class=self.error or "unknown", evidence=_ANSWER)
             case _:
@@ -89,14 +92,19 @@ def conclusion_of(verdict: Verdict) -> Conclusion:
     return one(Conclusion(verdict.state, rule, proof, job, verdict.error_class))
 
 
-def result(came: Came, proof: int | None = None, error: str = "") -> Result:
+def result(came: Came, proof: int | None = None, error: str = "", *, keyed: bool = False) -> Result:
     """The one such result."""
-    return one(Result(came, proof, error))
+    return one(Result(came, proof, error, keyed))
 
 
-def of_effect(heard: Result, *, resent: bool) -> Result:
-    """What an attempt's result says of the effect, by the policy's own rule."""
-    rule = RESENT.rule if resent else ""
-    claimed = row_of(Page(State.IN_FLIGHT, tries=1, lease=1, rule=rule))
-    said = Came(says_of_effect(claimed, heard.outcome()).type)
-    return heard if said is heard.came else result(said)
+def of_effect(heard: Result, *, rests: str) -> Result:
+    """What an attempt's result says of the effect, by the policy's own rule.
+
+    Args:
+        heard: The attempt's.
+        rests: The rule of its claim, where that rests on the key.
+    """
+    claimed = row_of(Page(State.IN_FLIGHT, tries=1, lease=1, rule=rests))
+    said = says_of_effect(claimed, heard.outcome())
+    came, keyed = Came(said.type), said.evidence.rule == ABSENT_KEYED
+    return heard if came is heard.came and not keyed else result(came, keyed=keyed)

@@ -153,6 +153,24 @@ async def test_a_receipt_that_came_too_late_is_not_superseded(serving, clock):
     assert (await serving.ledger.inspect(effect(0).effect_id)).row.state is State.UNKNOWN
 
 
+async def test_what_a_person_took_over_after_the_restore_is_theirs_to_end(serving, clock):
+    await stands(serving.ledger, State.UNKNOWN)
+    await restored(serving, clock)
+    row = (await serving.ledger.inspect(effect(0).effect_id)).row
+    steps = (Move.TAKE, Move.RELEASE, Move.TAKE)
+    for move, state in zip(steps, (State.TAKEN_OVER, State.UNKNOWN, State.TAKEN_OVER), strict=True):
+        said = Verdict(state, Evidence(source="person", rule=move.value))
+        await serving.ledger.decide(row.effect_id, row.version, move, said, "ada")
+        held = await performed(serving)
+        assert isinstance(held, directive.RetryIn)
+        assert "it waits until that is confirmed or abandoned" in held.reason
+        row = (await serving.ledger.inspect(row.effect_id)).row
+        assert row.state is state
+    gone = Verdict(State.ABANDONED, SAID)
+    await serving.ledger.decide(row.effect_id, row.version, Move.ABANDON, gone, "ada")
+    assert isinstance(await performed(serving), directive.Conflicting)
+
+
 async def test_a_task_that_is_cancelled_meanwhile_ends_with_what_was_found(serving, clock):
     await stands(serving.ledger, State.UNKNOWN)
     await restored(serving, clock)

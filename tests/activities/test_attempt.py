@@ -163,6 +163,26 @@ async def test_a_claim_whose_answer_came_after_its_lease_was_never_used(adapter)
     assert not adapter.called.is_set()
 
 
+async def test_a_later_attempt_of_what_can_be_asked_for_is_asked_for_though_its_claim_was_never_used(
+    adapter,
+):
+    """The absence of the one before it may have rested on a key that protects no more."""
+    adapter.semantics = Semantics(lookup=LookupBy.KEY)
+    ledger = ForgetfulLedger()
+    kind = Kind("toy.fact", adapter.semantics, Policy(), adapter)
+    serving = Serving(ledger, {"toy.fact": kind}, "worker:1")
+    ledger.lost = True
+    first = await ledger.claim(request_of(serving, kind))
+    prepared = await ledger.record(
+        first.lease, outcome.NotDone(error_class="throttled", evidence=ANSWER)
+    )
+    assert prepared.row.state is State.CLEAR
+    ledger.lost = False
+    await dispatch(serving, Served(kind, adapter), EFFECT)
+    assert await state(ledger) is State.UNKNOWN
+    assert not adapter.called.is_set()
+
+
 class TakenLedger(ForgetfulLedger):
     """While its answer is lost, a person takes the effect over and then gives it back."""
 

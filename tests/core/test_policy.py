@@ -347,6 +347,16 @@ def test_a_resend_that_did_nothing_says_nothing_of_the_first_send(came_to):
     assert policy.says_of_effect(first, came_to) is came_to
 
 
+def test_an_attempt_that_did_nothing_leaves_an_absence_that_rests_on_the_key_as_it_was():
+    claimed = row(State.IN_FLIGHT, evidence=Evidence(source="rule", rule="absent_keyed"))
+    nothing = outcome.NotDone(error_class="connect", evidence=NOTHING)
+    said = policy.says_of_effect(claimed, nothing)
+    assert isinstance(said, outcome.NotDone)
+    assert said.evidence == NOTHING.model_copy(update={"rule": "absent_keyed"})
+    clear = row(State.CLEAR, now=T0 + second(96), resend_until=T0, evidence=said.evidence)
+    assert policy.stranded(clear, kind(idempotent_for=DAY)) is not None
+
+
 def test_a_resend_that_settles_settles():
     asked = row(State.IN_FLIGHT, evidence=Evidence(source="rule", rule="resend"))
     settled = outcome.Settled(receipt=RECEIPT, evidence=NOTHING)

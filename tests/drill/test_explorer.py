@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from drill.explorer.promise import PROMISES, cost
+
 ROOT = Path(__file__).parents[2]
 WALKED_WHOLE = ("asked", "asked-at-once", "keyed", "neither", "jobs", "shared")
 WIDE = ("asked-keyed", "insisting", "insisting-keyed")
@@ -34,6 +36,13 @@ def test_no_interleaving_within_reach_breaks_a_rule(which):
     (walked,) = explored("--class", which, "--states", str(FEW))["Every class of outside"]
     assert walked["story"] is None
     assert walked["states"] >= FEW
+
+
+def test_a_fact_that_shows_later_than_declared_is_never_doubled_where_the_key_is_honoured():
+    late = next(each for each in PROMISES if "shows" in each.name)
+    found = cost(late, "asked-keyed", people=False)
+    assert found.story is None
+    assert found.states > FEW
 
 
 def test_each_rule_that_is_taken_away_is_noticed():

@@ -13,7 +13,7 @@ from activities.perform import Perform
 from activities.reconcile import Reconcile
 from activities.serving import Serving
 from ascertain.contracts.command import Action
-from ascertain.contracts.effect import State
+from ascertain.contracts.effect import RESTS_ON_KEY, State
 from ascertain.contracts.work import Work
 from ascertain.errors import LedgerDown
 from ascertain.ledger.model import ModelLedger
@@ -126,8 +126,8 @@ def called(book, page, came, *, resend=False):
     change = book.claim(page, shut=False, mine=False, resend=resend)
     if not change.granted:
         return change.page, False
-    resent = change.page.rule == "resend"
-    heard = of_effect(result(came, 0 if came is Came.SETTLED else None), resent=resent)
+    rests = change.page.rule if change.page.rule in RESTS_ON_KEY else ""
+    heard = of_effect(result(came, 0 if came is Came.SETTLED else None), rests=rests)
     recorded = book.record(change.page, heard, fresh=True)
     if recorded.taken:
         doubt = result(Came.UNKNOWN, error="fact_taken")

@@ -340,17 +340,37 @@ async def test_effects_are_listed_by_what_they_are_newest_state_first(
     assert await names(limit=1) == ["ef1-3"]
 
 
+KEY_LIFE = timedelta(minutes=10)
+
+
+async def absent_by_its_key(either: Ledger) -> None:
+    doubt = await moved(either.record(await granted(either, resend_for=KEY_LIFE), unknown()))
+    clear = Verdict(State.CLEAR, Evidence(source="lookup", rule=ABSENT_KEYED, detail="absent"))
+    await moved(either.converge(doubt.effect_id, doubt.version, clear, "reconcile"))
+
+
 @pytest.mark.parametrize(("waited", "expected"), [(10, Granted), (3600, Unresolved)])
 async def test_an_absence_that_rests_on_the_key_is_claimed_only_while_the_key_protects(
     either: Ledger, clock: Clock, waited: int, expected: type
 ) -> None:
-    lease = await granted(either, resend_for=timedelta(minutes=10))
-    doubt = await moved(either.record(lease, unknown()))
-    keyed = Evidence(source="lookup", rule=ABSENT_KEYED, detail="absent")
-    clear = Verdict(State.CLEAR, keyed)
-    await moved(either.converge(doubt.effect_id, doubt.version, clear, "reconcile"))
+    await absent_by_its_key(either)
     await clock.advance(timedelta(seconds=waited))
-    assert isinstance(await either.claim(request(resend_for=timedelta(minutes=10))), expected)
+    assert isinstance(await either.claim(request(resend_for=KEY_LIFE)), expected)
+
+
+async def test_a_claim_that_rests_on_the_key_says_so_and_is_never_renewed_past_its_end(
+    either: Ledger, clock: Clock
+) -> None:
+    await absent_by_its_key(either)
+    answer = await either.claim(request(resend_for=KEY_LIFE))
+    assert isinstance(answer, Granted)
+    assert answer.row.evidence.rule == ABSENT_KEYED
+    assert (await either.audit("ef1-1"))[-1].evidence == answer.row.evidence
+    await moved(either.renew(answer.lease, KEY_LIFE))
+    await clock.advance(SECOND)
+    refused = await either.renew(answer.lease, KEY_LIFE)
+    assert refused.row is not None
+    assert refused.row.lease_until == T0 + KEY_LIFE
 
 
 async def test_what_is_not_due_yet_is_claimed_by_nobody_however_often_it_is_woken(

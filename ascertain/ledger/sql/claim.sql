@@ -111,7 +111,11 @@ moved as (
             when j.answer = 'quarantine' then 'budget'
         end,
         -- What was begun by no worker was left by none: why it began in doubt still stands.
-        evidence = case when j.answer = 'fence' and j.lease_owner = 'restored' then e.evidence else $10 -> j.answer end,
+        evidence = case
+            when j.answer = 'fence' and j.lease_owner = 'restored' then e.evidence
+            when j.answer = 'claim' and j.evidence ->> 'rule' = 'absent_keyed' then $10 -> 'absent_keyed'
+            else $10 -> j.answer
+        end,
         evidence_version = e.version + 1,
         trace_id = case when j.granted then coalesce($17, e.trace_id) else e.trace_id end
     from judged as j

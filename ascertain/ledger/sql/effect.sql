@@ -61,7 +61,7 @@ cross join (
 ) as r
 
 -- name: renew
--- Lengthen an open claim, if it is still the owner's and, for a re-send, if its key protects that long,
+-- Lengthen an open claim, if it is still the owner's and, where it rests on its key, if that protects so long,
 -- and if no gate stops its dispatch.
 with locked as materialized (
     select * from ascertain.effects where effect_id = $1 for update
@@ -78,7 +78,7 @@ timed as materialized (
 held as materialized (
     select t.*,
         t.state = 'IN_FLIGHT' and t.lease_version = $2::integer
-        and (t.evidence ->> 'rule' <> 'resend' or t.now + $5::interval <= t.resend_until) as holds
+        and (t.evidence ->> 'rule' not in ('resend', 'absent_keyed') or t.now + $5::interval <= t.resend_until) as holds
     from timed as t
 ),
 gated as materialized (
