@@ -106,7 +106,8 @@ def _cost(result: Mapping[str, Any]) -> Sheet:
     for name, side in result["sides"].items():
         database: Mapping[str, Any] = side["database"] or {}
         counted = [database.get(key) for key in _COUNTED]
-        cells = [_NONE if number is None else _number(number) for number in counted]
+        # A short batch, which is taken off, may hold what the server wrote by itself: then it is no figure.
+        cells = [_NONE if number is None or number < 0 else _number(number) for number in counted]
         events = side["history_events"]
         rows.append([name, _NONE if events is None else f"{events:.3g}", *cells])
     heads = ["side", "history events", "statements", "commits", "waits for WAL sync", "WAL bytes"]
