@@ -50,7 +50,7 @@ Address = Annotated[
 
 FILE_VARIABLE = "ASCERTAIN_CONFIG"
 LEDGER_VARIABLE = "ASCERTAIN_LEDGER_URL"
-LEDGER_FILE_VARIABLE = "ASCERTAIN_LEDGER_URL_FILE"
+LEDGER_FILE_VARIABLE = f"{LEDGER_VARIABLE}_FILE"
 DEFAULT_FILE = "ascertain.toml"
 
 
@@ -160,20 +160,25 @@ class Settings(StrictValue):
         Raises:
             InvalidSettings: The file that the environment names cannot be read.
         """
-        return os.environ.get(LEDGER_VARIABLE) or _ledger_of_file() or self.ledger.url
+        return named_address(LEDGER_VARIABLE) or self.ledger.url
 
 
-def _ledger_of_file() -> str | None:
-    """The address that stands in a file of its own, as container platforms hand secrets over."""
-    file = os.environ.get(LEDGER_FILE_VARIABLE)
-    if not file:
-        return None
+def named_address(variable: str) -> str | None:
+    """The address, with its password, that the environment names.
+
+    Args:
+        variable: Holds it, or the same with ``_FILE`` names a file that does: so platforms hand secrets over.
+
+    Raises:
+        InvalidSettings: That file cannot be read.
+    """
+    said, file = os.environ.get(variable), os.environ.get(f"{variable}_FILE")
+    if said or not file:
+        return said or None
     try:
         return Path(file).read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError):
-        raise InvalidSettings(
-            f"{LEDGER_FILE_VARIABLE} names {file}, which cannot be read"
-        ) from None
+        raise InvalidSettings(f"{variable}_FILE names {file}, which cannot be read") from None
 
 
 def poller(identity: str, kinds: Collection[str]) -> str:

@@ -42,7 +42,9 @@ def consume(
 
     Prints one line when it is ready. What can never be a task goes to the queue NAME.refused with the reason.
     """
-    url = rabbitmq or os.environ.get(URL_VARIABLE)
+    from ascertain.settings import named_address
+
+    url = rabbitmq or named_address(URL_VARIABLE)
     if not url:
         raise InvalidSettings(f"no broker: say --rabbitmq URL or set {URL_VARIABLE}")
     if find_spec("aio_pika") is None:

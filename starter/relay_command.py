@@ -83,9 +83,10 @@ def relay(  # noqa: PLR0913 - each is one option of the command
     cannot be started as it is, is set aside with the reason.
     """
     from ascertain.cli import place
+    from ascertain.settings import named_address
     from starter.relay import Pace
 
-    url = outbox or os.environ.get(URL_VARIABLE)
+    url = outbox or named_address(URL_VARIABLE)
     if not url:
         raise InvalidSettings(f"no outbox: say --outbox URL or set {URL_VARIABLE}")
     if status:

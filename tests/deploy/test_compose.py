@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,10 +19,12 @@ import yaml
 from ascertain.cli.program import build
 from ascertain.settings import FILE_VARIABLE
 from starter.process import free_port
+from tests.docs.blocks import blocks
 from tests.protocol.prometheus import program
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.temporal.yml"
+PAGE = ROOT / "docs" / "how-to" / "deploy.md"
 WITHIN_S = 120
 
 
@@ -85,6 +88,17 @@ def test_every_command_of_ours_is_one_that_can_be_given(services):
                 group.commands[plain[0]].make_context(plain[0], plain[1:])
                 tried.append(plain[0])
     assert {"migrate", "worker", "metrics", "relay", "consume"} <= set(tried)
+
+
+def test_every_command_that_the_page_gives_without_compose_is_one_that_can_be_given():
+    group = typer.main.get_command(build())
+    found = [block.commands for block in blocks(PAGE) if block.language == "sh"]
+    given = [
+        shlex.split(line) for lines in found for line in lines if line.startswith("ascertain ")
+    ]
+    for _, name, *words in given:
+        group.commands[name].make_context(name, words)
+    assert {words[1] for words in given} == {"migrate", "worker", "metrics", "relay", "doctor"}
 
 
 async def started(words, environment):

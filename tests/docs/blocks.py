@@ -56,9 +56,11 @@ def blocks(page: Path) -> list[Block]:
 
 
 def _is_open(command: str) -> bool:
-    """Whether a quoted word or a function goes on in the next line."""
+    """Whether a quoted word, a pipe or a function goes on in the next line."""
     try:
         shlex.split(command)
     except ValueError:
+        return True
+    if command.rstrip().endswith("|"):
         return True
     return "() {" in command and command.count("{") > command.count("}")

@@ -114,8 +114,10 @@ def deployment_file() -> str:
     environment = (
         f"`{settings.FILE_VARIABLE}` names the file, else `./{settings.DEFAULT_FILE}` is read if "
         f"it is there; "
-        f"`{settings.LEDGER_VARIABLE}` replaces the ledger's address. Where Temporal is stands in "
-        f"Temporal's own "
+        f"`{settings.LEDGER_VARIABLE}` replaces the ledger's address. "
+        "Instead of an address with a password (`ASCERTAIN_LEDGER_URL`, `ASCERTAIN_OUTBOX_URL`, "
+        "`ASCERTAIN_RABBITMQ_URL`), the same name with `_FILE` names a file that holds it. "
+        "Where Temporal is stands in Temporal's own "
         "variables or profile file (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_PROFILE`, "
         "TLS, keys), where "
         "traces go in OpenTelemetry's (`OTEL_EXPORTER_OTLP_ENDPOINT` ...)."

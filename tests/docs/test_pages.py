@@ -20,8 +20,8 @@ from ascertain.cli.replay import OUTLOOKS
 from ascertain.contracts.replay import Result
 from ascertain.settings import Settings
 from tests.docs.blocks import PAGES, ROOT, Block, blocks
+from tests.docs.page import follow
 from tests.docs.reader import Reader
-from tests.waiting import wait_until
 
 # Read in this order beside one stack; each page's commands work after those before it.
 TYPED = (
@@ -30,7 +30,6 @@ TYPED = (
     "docs/how-to/incident.md",
     "docs/how-to/census.md",
     "docs/how-to/archive.md",
-    "docs/how-to/processes.md",
     "docs/how-to/upgrade.md",
     "docs/how-to/restore.md",
 )
@@ -44,6 +43,7 @@ ELSEWHERE = {
     "docs/how-to/drill.md": "../drill",
     "docs/how-to/import.md": "../cli/test_import.py",
     "docs/how-to/plain-temporal.md": "../protocol/test_plain_temporal.py",
+    "docs/how-to/processes.md": "../deploy/test_processes.py",
     "docs/reference/start-contract.md": "../cli/test_any_language.py",
     "docs/explanation/proof.md": "../drill/test_explorer.py",
 }
@@ -83,46 +83,7 @@ def archives() -> set[Path]:
 @pytest.mark.timeout(600)  # dozens of commands, each a process of its own
 @pytest.mark.parametrize("page", TYPED)
 async def test_the_commands_of_a_page_do_what_it_says(reader, page):
-    found = blocks(ROOT / page)
-    for block, following in zip(found, [*found[1:], None], strict=True):
-        if block.language != "sh":
-            continue
-        said = ""
-        for command in block.commands:
-            if command != "./run dev":
-                said += await _typed(reader, command)
-        if following is not None and following.language == "text":
-            await _shows(reader, block, following, said)
-
-
-async def _typed(reader: Reader, command: str) -> str:
-    """What a command prints. One that comes too early is given again, as a person would."""
-
-    async def once() -> str | None:
-        try:
-            return await reader.type(command) or " "
-        except AssertionError:
-            return None
-
-    return await wait_until(once, 200, what=command)
-
-
-async def _shows(reader: Reader, block: Block, expected: Block, said: str) -> None:
-    """The lines of the page stand in what was printed; the last command is given until they do."""
-    patterns = [_pattern(line) for line in expected.text.splitlines()]
-
-    async def shown() -> bool:
-        text = said if all(pattern.search(said) for pattern in patterns) else ""
-        text = text or said + await reader.type(block.commands[-1])
-        return all(pattern.search(text) for pattern in patterns)
-
-    await wait_until(shown, 200, what=expected.text)
-
-
-def _pattern(line: str) -> re.Pattern[str]:
-    """A line of a page: ``…`` is anything, and so is the width of a space."""
-    parts = [r"\s+".join(map(re.escape, part.split())) for part in line.split("…")]
-    return re.compile(r".*".join(parts) if len(parts) > 1 else rf"{parts[0]}")
+    await follow(ROOT / page, reader)
 
 
 def test_every_page_with_commands_is_typed_by_somebody():

@@ -102,6 +102,9 @@ async def test_what_is_missing_is_said_in_one_sentence(service, cli, postgres):
     nobody = "postgresql://a:b@127.0.0.1:1/x"
     answer = await cli("relay", "--status", ASCERTAIN_OUTBOX_URL=nobody, code=6)
     assert "the outbox at 127.0.0.1:1/x does not answer" in answer.sentence
+    gone = {"ASCERTAIN_OUTBOX_URL": None, "ASCERTAIN_OUTBOX_URL_FILE": "/nowhere/url"}
+    answer = await cli("relay", **gone, code=7)
+    assert "ASCERTAIN_OUTBOX_URL_FILE names /nowhere/url, which cannot be read" in answer.sentence
 
 
 async def test_ledger_and_outbox_can_share_a_database_and_are_migrated_apart(cli, database):
