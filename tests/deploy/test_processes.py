@@ -43,12 +43,18 @@ class Stranger:
     async def type(self, command: str) -> str:
         said = await self._terminal.type(self._here(command))
         for copied in (self._home / name for name in COPIED):
-            if copied.exists():
-                # Nothing here waits as long as a person would.
-                copied.write_text(self._here(copied.read_text()).replace("15s", "1s"))
+            self._adapt(copied)
         for written, here in self._ports.items():
             said = said.replace(f"127.0.0.1:{here}", f"127.0.0.1:{written}")
         return said
+
+    def _adapt(self, copied: Path) -> None:
+        """Bring a file here, once: whoever reads it later must not find it half-written."""
+        written = copied.read_text() if copied.exists() else ""
+        # Nothing here waits as long as a person would.
+        here = self._here(written).replace("15s", "1s")
+        if here != written:
+            copied.write_text(here)
 
     def _here(self, text: str) -> str:
         text = PORTS.sub(lambda found: self._port(found[0]), text)
