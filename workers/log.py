@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import sys
@@ -71,9 +72,20 @@ def _of_temporal(record: Mapping[str, object]) -> dict[str, object]:
     return found
 
 
+def _in_a_callback() -> bool:
+    try:
+        return asyncio.current_task() is None
+    except RuntimeError:  # a thread without a loop
+        return False
+
+
 def _of_here() -> dict[str, object]:
     """What the place where the line is written knows."""
     found: dict[str, object] = {}
+    if (
+        _in_a_callback()
+    ):  # of a connection, say, which remembers who opened it and is no part of that
+        return found
     if activity.in_activity():
         info = activity.info()
         found = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import Context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -202,6 +203,7 @@ class Session:
                     # The server gives up first: no claim is granted to a caller who has gone.
                     "statement_timeout": f"{command_timeout_s * 1000:.0f}",
                 },
+                connect=_connected,
                 init=_commit_durably,
                 reset=_leave_as_is,
             )
@@ -257,7 +259,7 @@ class Session:
 
     def _release_later(self, connection: PoolConnectionProxy[asyncpg.Record]) -> None:
         """Let nobody wait until the server has cancelled a statement; least of all a cancelled caller."""
-        task = asyncio.create_task(self._release(connection))
+        task = asyncio.create_task(self._release(connection), context=Context())
         self._releasing.add(task)
         task.add_done_callback(self._releasing.discard)
 
@@ -269,6 +271,14 @@ class Session:
                 await self._pool.close()
         except FAULTS:
             self._pool.terminate()
+
+
+async def _connected(
+    dsn: str | None = None,
+    **options: Any,  # noqa: ANN401  # asyncpg's
+) -> asyncpg.Connection[asyncpg.Record]:
+    """A connection that belongs to nobody: what is done and logged of it is not of who needed it first."""
+    return await asyncio.create_task(asyncpg.connect(dsn, **options), context=Context())
 
 
 async def _commit_durably(connection: asyncpg.Connection[asyncpg.Record]) -> None:

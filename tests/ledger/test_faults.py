@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -313,3 +315,45 @@ def everything_said(error: BaseException | None) -> str:
         text += f"{error!r} {error}"
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return text
+
+
+MARK: ContextVar[str] = ContextVar("mark", default="nobody")
+
+
+class Contexts(logging.Handler):
+    """In whose context each line is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.seen.append(MARK.get())
+
+
+async def test_what_a_pool_does_in_the_background_is_not_of_the_task_that_needed_a_connection(
+    server: EmbeddedPostgres, url: str
+) -> None:
+    """It restores its last connection by itself, and says when it cannot."""
+    contexts, log = Contexts(), logging.getLogger("asyncpg.pool")
+    name = url.rsplit("/", 1)[1]
+    log.addHandler(contexts)
+    admin = await asyncpg.connect(server.url)
+    MARK.set("task-1")
+    ledger = await open_ledger(url, connections=1)
+    MARK.set("nobody")
+    try:
+        await admin.execute(f"alter database {name} allow_connections false")
+        await ended(admin, name)
+        await wait_until(lambda: contexts.seen, what="a connection that cannot be restored")
+        assert set(contexts.seen) == {"nobody"}
+    finally:
+        log.removeHandler(contexts)
+        await admin.close()
+        await ledger.aclose()
+
+
+async def ended(admin: asyncpg.Connection, name: str) -> None:
+    await admin.execute(
+        "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = $1", name
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import io
 import json
 import logging
@@ -142,3 +143,24 @@ def test_a_workflow_writes_only_by_the_logger_that_is_silent_on_replay(file):
     }
     assert not imported & {"logging", "sys"}
     assert "print" not in called
+
+
+async def test_a_line_of_a_connection_is_not_of_the_activity_that_opened_it(written):
+    """Callbacks of a connection run in the context in which it was opened, for as long as it lives."""
+    log = logging.getLogger("ascertain.test")
+    done = asyncio.Event()
+
+    def later() -> None:
+        log.warning("it was cut")
+        done.set()
+
+    async def opens() -> None:
+        log.warning("it is needed")
+        asyncio.get_running_loop().call_soon(later)
+
+    environment = ActivityEnvironment()
+    await environment.run(opens)
+    await done.wait()
+    needed, cut = lines(written)
+    assert needed["task_id"] == environment.info.workflow_id
+    assert "task_id" not in cut
