@@ -13,9 +13,10 @@ from activities.attempt import Attempt, after_write, persist
 from activities.permit import steady
 from ascertain import keys
 from ascertain.contracts import claim, directive, outcome
+from ascertain.contracts.breaker import BY
 from ascertain.contracts.effect import FENCE, Evidence, State
 from ascertain.errors import InvalidTask
-from ascertain.policy import AFTER, directive_for, retry_wait
+from ascertain.policy import AFTER, directive_for, held_wait, retry_wait
 from ascertain.ports import FROZEN_MAX_BYTES
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def _without_grant(answer: ClaimAnswer, kind: Kind) -> Directive:
             turn = answer.turn
             return directive.Held(
                 partition=answer.partition,
-                delay=kind.policy.held_recheck if turn is None else turn.wait + AFTER,
+                delay=_look_again_in(answer, kind) if turn is None else turn.wait + AFTER,
                 turn_at=None if turn is None else turn.at,
                 reason=answer.words,
             )
@@ -230,6 +231,13 @@ async def _conflict(
     return directive.RetryIn(
         delay=kind.policy.ask_quarantined or kind.policy.held_recheck, reason=why
     )
+
+
+def _look_again_in(gate: claim.Paused, kind: Kind) -> timedelta:
+    """Nobody wakes a task that a rule holds: it is its own look that probes, and that finds the gate open."""
+    if gate.by == BY:
+        return kind.policy.held_recheck
+    return held_wait(gate.closed_for, kind)
 
 
 def other_content(row: EffectRow, effect: Effect) -> Directive | None:

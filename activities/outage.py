@@ -31,13 +31,13 @@ class Outages:
         self._clock = clock
         self._known: dict[tuple[str, str], tuple[float, Outage | None]] = {}
 
-    async def down(self, ledger: Ledger, row: EffectRow, why: str) -> str:
-        """Note that the outside could not be asked; gives the notice."""
+    async def down(self, ledger: Ledger, row: EffectRow, why: str) -> tuple[str, int]:
+        """Note that the outside could not be asked; gives the notice, and how much waits for its answer."""
         outage = self._fresh(row)
         if outage is None:
             outage = await ledger.note_outage(row.partition, row.kind, why)
             self._know(row, outage)
-        return f"{outage.words} in {row.partition} ({why})"
+        return f"{outage.words} in {row.partition} ({why})", outage.waiting
 
     async def up(self, ledger: Ledger, row: EffectRow) -> None:
         """Note that it could; what is not noted now is noted at one of the next questions."""

@@ -131,8 +131,8 @@ class Reconcile:
         try:
             found = await unproved(ledger, row.kind, await ask(served, call))
         except LookupDown as error:
-            why = await outages.down(ledger, row, str(error))
-            return policy.directive_for(row, served.kind, slower=True, why=why)
+            why, waiting = await outages.down(ledger, row, str(error))
+            return policy.directive_for(row, served.kind, slower=True, why=why, waiting=waiting)
         await outages.up(ledger, row)
         verdict = policy.judge(row, found, served.kind)
         if isinstance(verdict, policy.StillOpen):

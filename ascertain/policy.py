@@ -35,6 +35,13 @@ NO_WAIT = timedelta(0)
 # A timer that ends exactly at a limit may be read just before it.
 AFTER = timedelta(milliseconds=20)
 
+# How seldom an outside that could not be asked is asked again by one of all effects that wait for it, so that
+# the notice of it ends soon after its cause.
+PROBED = timedelta(seconds=15)
+# How seldom a held task looks at a gate that has long been closed, and at what share of that time before.
+HELD_LONGEST = timedelta(minutes=5)
+_HELD_SHARE = 4
+
 # A person who gives one of these goes on to act, or lets others act, as if nothing were under way.
 HANDS_ON = frozenset({Action.TAKE, Action.DENY, Action.AMEND, Action.ABANDON})
 # Nothing but proof lets another input be sent, so nobody can insist on it.
@@ -137,15 +144,23 @@ def retry_wait(row: EffectRow, kind: Kind) -> timedelta:
     return wait * (0.75 + spread(row) / 2)
 
 
-def ask_wait(row: EffectRow, kind: Kind, *, slower: bool = False) -> timedelta:
+def ask_wait(row: EffectRow, kind: Kind, *, slower: bool = False, waiting: int = 0) -> timedelta:
     """Wait before the next question: grows with the age of the doubt, ends where absence concludes.
 
     A re-send is a question that spends the budget, so it waits like a retry.
+
+    Args:
+        row: The effect.
+        kind: Its semantics and policy.
+        slower: The last question could not be asked, or not answered.
+        waiting: How many wait for an outside that could not be asked.
     """
     if kind.semantics.lookup is None:
         return retry_wait(row, kind)
     age = max(row.now - row.state_since, NO_WAIT)
     wait = min(max(kind.policy.ask_first, age if slower else age / 2), kind.policy.ask_cap)
+    if waiting:
+        wait = min(wait, waiting * PROBED)
     wait = wait * (0.9 + spread(row) / 5)
     horizon = conclusive_at(row, kind) - row.now
     return min(wait, horizon + AFTER) if horizon > NO_WAIT and not slower else wait
@@ -298,7 +313,19 @@ def says_of_effect(row: EffectRow, came_to: Outcome) -> Outcome:
     return outcome.Unknown(error_class=came_to.error_class, evidence=came_to.evidence)
 
 
-def directive_for(row: EffectRow, kind: Kind, *, slower: bool = False, why: str = "") -> Directive:
+def held_wait(closed_for: timedelta, kind: Kind) -> timedelta:
+    """How long a held task waits for ``resume`` before it looks at its gate by itself.
+
+    Args:
+        closed_for: How long its gate has been closed.
+        kind: Its policy.
+    """
+    return max(kind.policy.held_recheck, min(closed_for / _HELD_SHARE, HELD_LONGEST))
+
+
+def directive_for(
+    row: EffectRow, kind: Kind, *, slower: bool = False, why: str = "", waiting: int = 0
+) -> Directive:
     """The next step of a task whose effect stands as ``row``: the same, whoever asks.
 
     Args:
@@ -306,6 +333,7 @@ def directive_for(row: EffectRow, kind: Kind, *, slower: bool = False, why: str 
         kind: Semantics and policy as this deployment has them now.
         slower: The outside could not be asked; wait longer before the next question.
         why: What the last question came to, where that moved nothing.
+        waiting: How many wait for an outside that could not be asked.
     """
     reason = why or row.evidence.detail
     standing = standing_of(row, kind, why)
@@ -327,7 +355,7 @@ def directive_for(row: EffectRow, kind: Kind, *, slower: bool = False, why: str 
             left = max(row.lease_until - row.now, NO_WAIT) + AFTER
             return directive.ReconcileIn(delay=left, reason=reason, standing=standing)
         case State.UNKNOWN | State.ACCEPTED:
-            wait = ask_wait(row, kind, slower=slower)
+            wait = ask_wait(row, kind, slower=slower, waiting=waiting)
             return directive.ReconcileIn(delay=wait, reason=reason, standing=standing)
         case State.QUARANTINED:
             # Also without a lookup: a look into the ledger reads what a late worker has brought.

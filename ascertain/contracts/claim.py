@@ -115,6 +115,7 @@ class Paused:
     Attributes:
         half_open: A rule closed it, and others were let through to probe.
         turn: The gate opens little by little; None: nobody knows when it opens.
+        closed_for: How long it has been so, by the ledger's clock.
     """
 
     partition: str
@@ -123,6 +124,7 @@ class Paused:
     reason: str
     half_open: bool = False
     turn: Turn | None = None
+    closed_for: timedelta = timedelta(0)
 
     @property
     def words(self) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pydantic import AwareDatetime
 
 from ascertain.contracts.value import Value
+
+CANNOT: Final = "cannot be asked since"
 
 
 class Outage(Value):
@@ -26,4 +30,4 @@ class Outage(Value):
     def words(self) -> str:
         """The notice."""
         since = f"{self.since:%Y-%m-%d %H:%M:%S} UTC"
-        return f"{self.kind} cannot be asked since {since}; {self.waiting} waiting"
+        return f"{self.kind} {CANNOT} {since}; {self.waiting} waiting"

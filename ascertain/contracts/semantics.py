@@ -85,7 +85,8 @@ class Policy(StrictValue):
         ask_first: First wait before asking; later waits grow with the age of the doubt.
         ask_cap: Longest wait between two questions while in doubt.
         ask_quarantined: Wait between two questions in quarantine; None: not asked again.
-        held_recheck: How often a held task looks at its gate.
+        held_recheck: How often a held task looks at its gate at first. Of a gate that a person closed: more
+            seldom the longer it is closed, every 5 minutes at the seldomest; `resume` wakes it at once.
         resend_unprotected: Allow a re-send after a lagging lookup found nothing and no key protects.
         queue: Run on this task queue; None: inline if short, else on ``TASK_QUEUE-KIND``.
         heartbeat: Heartbeat time-out of queued work.

@@ -72,6 +72,7 @@ def paused(gate: Gate, effect_id: str, now: datetime) -> Paused:
         gate.reason,
         half_open=bool(gate.probing),
         turn=_turn(gate, effect_id, now),
+        closed_for=now - gate.since,
     )
 
 

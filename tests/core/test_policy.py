@@ -368,3 +368,20 @@ def test_a_key_protects_only_what_can_still_meet_it_when_it_lands():
         lookup=None, idempotent_for=second(100), key_margin=second(1), in_flight_max=second(30)
     )
     assert served.semantics.resend_for == second(70)
+
+
+@pytest.mark.parametrize(("waiting", "most"), [(0, 60), (1, 15), (3, 45), (100, 60)])
+def test_of_all_that_wait_for_an_outside_that_is_down_one_asks_every_few_seconds(waiting, most):
+    served = kind(policy=Policy(ask_cap=second(60)))
+    old = row(state_since=T0 - second(3600), lease_until=T0 - second(3600))
+    wait = policy.ask_wait(old, served, slower=True, waiting=waiting)
+    assert second(most) * 0.9 <= wait <= second(most) * 1.1
+
+
+@pytest.mark.parametrize(
+    ("closed_for", "recheck", "wait"),
+    [(0, 15, 15), (60, 15, 15), (240, 15, 60), (86_400, 15, 300), (86_400, 600, 600)],
+)
+def test_a_held_task_looks_more_seldom_the_longer_its_gate_is_closed(closed_for, recheck, wait):
+    served = kind(policy=Policy(held_recheck=second(recheck)))
+    assert policy.held_wait(second(closed_for), served) == second(wait)
