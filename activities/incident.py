@@ -65,7 +65,9 @@ class IncidentSteps:
                 activity.heartbeat(len(flying))
                 await asyncio.sleep(LOOK_EVERY_S)
             since = f"{gate.since:%Y-%m-%d %H:%M:%S} UTC"
-            return f"paused since {since} by {gate.by}; no attempt can send now"
+            return (
+                f"paused since {since} by {gate.by}; drained: no attempt could send any more then"
+            )
 
     @activity.defn(name=names.INCIDENT_SNAPSHOT)
     async def snapshot(self, order: SnapshotOrder) -> SnapshotTaken:

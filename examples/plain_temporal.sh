@@ -30,12 +30,11 @@ decide() {
 
 gate() {
     temporal workflow execute --type Gate --task-queue "$queue" --workflow-id "gate-$partition-$$-$1" \
-        --input "{\"partition\": \"$partition\", \"paused\": $1, \"operator\": \"$operator\",
-            \"reason\": \"the provider is in trouble\"}"
+        --input "{\"partition\": \"$partition\", \"paused\": $1, \"operator\": \"$operator\", \"reason\": \"$2\"}"
 }
 
 echo "== Pause: comes back when nothing of the partition can be sent any more"
-gate true
+gate true "the provider is in trouble"
 
 echo "== Look"
 temporal workflow list --query "TaskPartition = '$partition' AND TaskState = 'QUARANTINED' AND ExecutionStatus = 'Running'"
@@ -48,6 +47,6 @@ decide DONE "\"action\": \"confirm\", \"reason\": \"seen in the dashboard\",
 temporal workflow query --workflow-id "$task" --type timeline --output json
 
 echo "== Resume, and wake what was held instead of letting it look by itself"
-gate false
+gate false "the provider is back, and what had stopped is decided"
 temporal workflow signal --query "TaskPartition = '$partition' AND TaskState = 'HELD' AND ExecutionStatus = 'Running'" --name resume \
     --reason "partition $partition is open again" --yes

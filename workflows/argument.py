@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
+    from ascertain.contracts.replay import Said
+
     _Handler: TypeAlias = Callable[..., object]
 
 NOTHING: Final = RawValue(Payload())
@@ -101,6 +103,18 @@ def _most(handler: _Handler) -> int | None:
 def refusal(message: str, type_: str = INVALID_REQUEST) -> ApplicationError:
     """What ends a workflow, or answers an update: one sentence, with which no stack trace is stored."""
     return ApplicationError(message, type=type_, non_retryable=True)
+
+
+def applied(what: str, answer: Said) -> Said:
+    """What an update answers to a person's word.
+
+    Raises:
+        ApplicationError: ``CommandRefused``: it was not applied. The update fails, so that whoever gave the
+            word sees it, with any client; the workflow goes on.
+    """
+    if not answer.applied:
+        raise refusal(f"{what} refused: {answer.message}", names.COMMAND_REFUSED)
+    return answer
 
 
 def decoded(content: object) -> object:

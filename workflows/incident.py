@@ -27,7 +27,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from ascertain.contracts.replay import ReplayRequest, Said, Say, Selection, Tally
 
-from workflows.argument import NOTHING, argument, refusal, said
+from workflows.argument import NOTHING, applied, argument, refusal, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,8 +204,8 @@ class IncidentWorkflow:
 
     @workflow.update(name=names.APPROVE, description='{"step", "operator", "reason"}')
     def approve(self, word: RawValue = NOTHING) -> Said:
-        """Let the next step begin."""
-        return self._approve(said(word, Approval))
+        """Let the next step begin. Fails if it was not applied."""
+        return applied(names.APPROVE, self._approve(said(word, Approval)))
 
     @approve.validator
     def _approve_is_said(self, word: RawValue = NOTHING) -> None:
@@ -218,8 +218,8 @@ class IncidentWorkflow:
 
     @workflow.update(name=names.CLOSE, description='{"operator", "reason"}')
     def close(self, word: RawValue = NOTHING) -> Said:
-        """End the incident; the gate stays as it is."""
-        return self._close(said(word, Say))
+        """End the incident; the gate stays as it is. Fails if it was not applied."""
+        return applied(names.CLOSE, self._close(said(word, Say)))
 
     @close.validator
     def _close_is_said(self, word: RawValue = NOTHING) -> None:
@@ -275,5 +275,7 @@ class IncidentWorkflow:
         self._closed = self._closed or word
         if any(done.step is Step.RESUME for done in self._done):
             return Said(applied=True, message="closed")
-        still = f"closed; partition {self._request.partition} stays paused until it is resumed"
+        still = (
+            f"closed; resume was not done, so the gate of {self._request.partition} stays as it is"
+        )
         return Said(applied=True, message=still)

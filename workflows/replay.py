@@ -30,7 +30,7 @@ with workflow.unsafe.imports_passed_through():
         Tally,
     )
 
-from workflows.argument import NOTHING, argument, said
+from workflows.argument import NOTHING, applied, argument, said
 
 if TYPE_CHECKING:
     from ascertain.contracts.replay import Group
@@ -175,8 +175,8 @@ class ReplayWorkflow:
 
     @workflow.update(name=names.PAUSE, description="Stop after what was told; nothing new is told")
     def pause(self, word: RawValue = NOTHING) -> Said:
-        """Pause; what was told goes on by itself."""
-        return self._pause(said(word, Say))
+        """Pause; what was told goes on by itself. Fails if it was not applied."""
+        return applied(names.PAUSE, self._pause(said(word, Say)))
 
     @pause.validator
     def _pause_is_said(self, word: RawValue = NOTHING) -> None:
@@ -194,8 +194,8 @@ class ReplayWorkflow:
         name=names.RESUME, description="Go on, also after the dry run or too many errors"
     )
     def resume(self, word: RawValue = NOTHING) -> Said:
-        """Go on."""
-        return self._resume(said(word, Say))
+        """Go on. Fails if it was not applied."""
+        return applied(names.RESUME, self._resume(said(word, Say)))
 
     @resume.validator
     def _resume_is_said(self, word: RawValue = NOTHING) -> None:

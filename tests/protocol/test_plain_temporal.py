@@ -13,9 +13,11 @@ from temporalio.client import WorkflowFailureError
 
 from ascertain.contracts import names
 from ascertain.contracts.effect import State
+from ascertain.contracts.incident import Step
 from ascertain.contracts.task import TaskOutcome
 from ascertain.testing.knob import Drop, Rule, Silence, SubmitKnobs
 from tests.protocol.deployment import step
+from tests.protocol.test_incident import opened, waits_for
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -88,6 +90,7 @@ async def test_one_script_of_plain_temporal_commands_takes_a_partition_through_a
     assert decided == [("take", "ada"), ("confirm", "ada")]
     (gate,) = [gate for gate in await deployment.ledger.gates() if gate.partition == "eur"]
     assert (gate.paused, gate.by) == (False, "ada")
+    assert gate.reason == "the provider is back, and what had stopped is decided"
     assert deployment.submits(effect) == 1
 
 
@@ -157,3 +160,33 @@ async def test_a_pause_by_workflow_ends_whatever_the_ledgers_clock_says(deployme
     row = await deployment.wait_for_row(flying, lambda row: row.state is State.IN_FLIGHT)
     assert (await gate(deployment, "pause", paused=True))["may_send_until"] is None
     assert (await deployment.row(flying)).now >= row.lease_until
+
+
+async def told(temporal, incident_id, step_name):
+    """What ``temporal`` says, and its exit code, when it approves a step."""
+    word = f'{{"step": "{step_name}", "operator": "ada", "reason": "go"}}'
+    process = await asyncio.create_subprocess_exec(
+        Path(sysconfig.get_path("scripts")) / "temporal",
+        *("workflow", "update", "execute", "--workflow-id", incident_id, "--name", names.APPROVE),
+        *("--input", word, "--address", temporal.address, "--namespace", temporal.namespace),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await process.communicate()
+    return process.returncode, out.decode()
+
+
+async def test_an_approval_that_is_not_applied_fails_with_the_temporal_cli_and_a_repeat_does_not(
+    deployments, temporal
+):
+    deployment = await deployments()
+    await deployment.worker()
+    incident_id = await opened(deployment)
+    await waits_for(deployment, incident_id, Step.SNAPSHOT)
+    code, said = await told(temporal, incident_id, Step.RESUME)
+    assert code != 0
+    assert "the next step is snapshot, not resume: the order cannot be skipped" in said
+    for _ in range(2):
+        code, said = await told(temporal, incident_id, Step.SNAPSHOT)
+        assert code == 0, said
+    await waits_for(deployment, incident_id, Step.RECONCILE)
