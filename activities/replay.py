@@ -21,8 +21,11 @@ from ascertain.machine import Move
 from ascertain.recovery import came_to
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from activities.serving import Serving
     from ascertain.contracts.command import CommandAnswer
+    from ascertain.contracts.gate import Gate
     from ascertain.contracts.replay import Item
     from ascertain.recovery import ReplayBook, ReplayTasks, Standing
 
@@ -115,9 +118,24 @@ class _Batch:
                     if self._untold(standing):
                         telling.create_task(self._tell(standing.item))
             await asyncio.sleep(LOOK_EVERY_S)
+        closed = {gate.partition: gate for gate in await self._ledger.gates() if gate.paused}
         for standing in started:
             why = f"it is {standing.state} and goes on by itself: {standing.detail}"
+            gate = self._stopped_by(standing, closed)
+            if gate is not None:
+                why = (
+                    f"it is {standing.state} and held by a gate, paused since "
+                    f"{gate.since:%Y-%m-%d %H:%M:%S} UTC by {gate.by}: {gate.reason}; it goes on by itself "
+                    "once that is resumed"
+                )
             await self._finish(standing.item, Result.OPEN, why)
+
+    def _stopped_by(self, standing: Standing, closed: Mapping[str, Gate]) -> Gate | None:
+        """The gate that keeps what is proven absent from being sent."""
+        if standing.state is not State.CLEAR:
+            return None
+        own = None if self._given.through_gate else closed.get(standing.item.partition)
+        return closed.get("*") or own
 
     @property
     def _id(self) -> str:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from ascertain.contracts.directive import Standing
     from ascertain.contracts.status import OpenEffect
 
+INCOMPLETE: Final = (
+    "That is not the whole case: what could not be asked may know of something that is open."
+)
+
 # What the status calls waiting for a closed gate.
 HELD: Final = "held"
 
@@ -96,11 +100,20 @@ def safe_next(known: Known, program: str = "ascertain") -> tuple[Advice, ...]:
         known: The task.
         program: How the reader calls the command.
     """
+    return (*_safe(known, program), *_look_again(known, program))
+
+
+def _look_again(known: Known, program: str) -> Iterable[Advice]:
+    if known.exit_code:
+        why = f"{INCOMPLETE} This says what is wrong with it; then give the same command again."
+        yield Advice(f"{program} doctor", why)
+
+
+def _safe(known: Known, program: str) -> tuple[Advice, ...]:
     if known.running:
         return tuple(_while_running(known, program))
     if known.orphaned:
-        why = "Nobody pursues this task any more. Submit the same task again: it begins by asking."
-        return (Advice(f"{program} submit FILE", why),)
+        return tuple(_orphaned(known, program))
     if known.outcome is TaskOutcome.REFUSED and known.unsendable is not None:
         why = (
             f"Correct the input of step {known.unsendable}, and submit it under a new task_id: under its "
@@ -108,6 +121,16 @@ def safe_next(known: Known, program: str = "ascertain") -> tuple[Advice, ...]:
         )
         return (Advice(f"{program} submit FILE", why),)
     return ()
+
+
+def _orphaned(known: Known, program: str) -> Iterable[Advice]:
+    if known.sweepable:
+        why = "Have it asked for now, as the schedule's sweeps do sooner or later. It begins nothing new."
+        yield Advice(f"{program} sweep", why)
+    why = "Or submit the same task again: it begins by asking, and then goes on."
+    if not known.sweepable:
+        why = "Nobody pursues this task any more. Submit the same task again: it begins by asking."
+    yield Advice(f"{program} submit FILE", why)
 
 
 def _while_running(known: Known, program: str) -> Iterable[Advice]:

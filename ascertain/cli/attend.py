@@ -87,8 +87,9 @@ async def _needs(client: Client, task_id: str, quiet: frozenset[str] = frozenset
         with answered(f"look at task {task_id}"):
             handle = client.temporal.get_workflow_handle(task_id)
             found = await handle.describe(rpc_timeout=RPC_TIMEOUT)
-            running = found.status is WorkflowExecutionStatus.RUNNING
-            if running and not await checkup.serving(client.temporal, found.task_queue):
+            if found.status is not WorkflowExecutionStatus.RUNNING:
+                return ""
+            if not await checkup.serving(client.temporal, found.task_queue):
                 nobody = checkup.nobody_serves(found.task_queue)
                 return f"stands still: {nobody}. `ascertain worker` starts a worker."
     except AscertainError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -11,14 +11,26 @@ from ascertain.cli import output, place, wording
 from ascertain.cli.failure import DISAGREES, NOT_COMPARED
 from ascertain.cli.upkeep import run_now
 from ascertain.contracts import names
-from ascertain.contracts.census import Censuses, CensusOrder, CensusReport
+from ascertain.contracts.census import Censuses, CensusOrder, CensusReport, Discord
 from ascertain.errors import NotFound
 from ascertain.scheduled import latest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
     from pathlib import Path
+
+NEXT: Final[Mapping[Discord, str]] = {
+    Discord.DUPLICATE: "take one back outside, by hand",
+    Discord.UNRECORDED: (
+        "the ledger was set back, perhaps: write the tasks that were begun since its backup out as rows that "
+        "are PROCESSING, then `ascertain import FILE` and `ascertain sweep`, which asks for each and sends "
+        "nothing that is there (the page on restoring)"
+    ),
+    Discord.DENIED: "`ascertain explain TASK` tells who closed it, and why",
+    Discord.VANISHED: "ask who removed it outside",
+    Discord.CHANGED: "ask who reversed it outside",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +91,8 @@ def tell(reports: Sequence[CensusReport], *, as_json: bool, at: datetime | None 
     """Print what censuses found, and give the exit code."""
     if as_json:
         taken = {} if at is None else {"at": at.isoformat()}
-        output.document({**taken, "censuses": [one.model_dump(mode="json") for one in reports]})
+        found = [one.model_dump(mode="json") for one in reports]
+        output.document({**taken, "censuses": found, "safe_next": _next(reports)})
     else:
         _print(reports)
     if any(one.discrepancies for one in reports):
@@ -99,6 +112,14 @@ def _print(reports: Sequence[CensusReport]) -> None:
     for one in reports:
         for found in one.discrepancies:
             output.line(f"{found.discord}: {found.effect_id} of {one.kind}: {found.detail}")
+    for discord, what in _next(reports).items():
+        output.line(f"What to do about {discord}: {what}.")
+
+
+def _next(reports: Sequence[CensusReport]) -> dict[str, str]:
+    """What to do about each sort of disagreement that was found."""
+    found = {one.discord for report in reports for one in report.discrepancies}
+    return {discord.value: NEXT[discord] for discord in Discord if discord in found}
 
 
 def _print_taken(reports: Sequence[CensusReport]) -> None:

@@ -169,20 +169,23 @@ async def _attributes(client: TemporalClient) -> Check:
 async def _pollers(client: TemporalClient, where: Place) -> Check:
     queue = where.settings.task_queue
     try:
-        who = await serving(client, queue)
+        asked = await _asked(client, queue)
     except RPCError as error:
         return Check("worker", "skipped", f"the server does not say who polls ({error.message})")
-    if not who:
+    if not asked:
         still = f"{nobody_serves(queue)}, so tasks stand still"
         return Check("worker", "warning", still, "start one with `ascertain worker`")
-    others = [name for name in who if not serves_the_same(name, where.settings.kinds)]
+    told = {name: f"{name} ({age(ago)} ago)" for name, ago in asked.items()}
+    others = [told[name] for name in asked if not serves_the_same(name, where.settings.kinds)]
+    stopped = f"one that was stopped since is named for {age(_POLL)}"
     if not others:
-        lately = f"asked for work within the last {age(_POLL)}"
-        return Check("worker", "ok", f"task queue {queue} is served by {', '.join(who)} ({lately})")
+        who = ", ".join(told.values())
+        return Check("worker", "ok", f"asked for work of task queue {queue}: {who}; {stopped}")
     return Check(
         "worker",
         "warning",
-        f"these serve task queue {queue} with other kinds than this deployment file: {', '.join(others)}",
+        f"asked for work of task queue {queue} with other kinds than this deployment file: "
+        f"{', '.join(others)}; {stopped}",
         "give all workers of a task queue the same kinds: what one does not know waits for another",
     )
 
@@ -192,12 +195,16 @@ def nobody_serves(queue: str) -> str:
     return f"nobody served task queue {queue} within the last {age(_POLL)}"
 
 
-async def serving(client: TemporalClient, queue: str) -> list[str]:
-    """Who asked for a task queue's workflow tasks lately, by name.
+async def serving(client: TemporalClient, queue: str) -> bool:
+    """Whether somebody asked for a task queue's workflow tasks lately.
 
     Raises:
         RPCError: The server does not say.
     """
+    return bool(await _asked(client, queue))
+
+
+async def _asked(client: TemporalClient, queue: str) -> dict[str, timedelta]:
     request = DescribeTaskQueueRequest(
         namespace=client.namespace,
         task_queue=TaskQueue(name=queue),
@@ -207,10 +214,14 @@ async def serving(client: TemporalClient, queue: str) -> list[str]:
     return alive(found.pollers, datetime.now(UTC))
 
 
-def alive(pollers: Iterable[PollerInfo], now: datetime) -> list[str]:
-    """Who asked for work so lately that it may be believed to live, by name."""
-    asked = (one for one in pollers if now - one.last_access_time.ToDatetime(UTC) < _POLL)
-    return sorted({one.identity for one in asked})
+def alive(pollers: Iterable[PollerInfo], now: datetime) -> dict[str, timedelta]:
+    """Who asked for work so lately that it may be believed to live, by name, and how long ago that was."""
+    asked: dict[str, timedelta] = {}
+    for one in sorted(pollers, key=lambda one: one.identity):
+        ago = now - one.last_access_time.ToDatetime(UTC)
+        if ago < _POLL:
+            asked[one.identity] = min(ago, asked.get(one.identity, ago))
+    return asked
 
 
 async def _ledger(where: Place) -> Check:

@@ -111,6 +111,11 @@ def by_hand(words: str) -> str:
     return words.replace(BY_ITSELF, _BY_HAND)
 
 
+def asked_once(error: AscertainError) -> str:
+    """The words of an error that a look met: a command looks once, and trying again is a worker's word."""
+    return str(error).replace(BY_ITSELF, "")
+
+
 def _told(error: BaseException) -> tuple[str, int, str]:
     if isinstance(error, AscertainError):
         return error.code, error.exit_code, words_of(error)

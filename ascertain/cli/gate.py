@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
-
-import typer
-from pydantic import ValidationError
 
 from ascertain.cli import incident, output, place, shape, wording
-from ascertain.cli.failure import by_hand
+from ascertain.cli.change import changing, stands
 from ascertain.cli.gate_command import EVERY
-from ascertain.cli.listing import Filter, checked_partition, held as held_tasks
+from ascertain.cli.listing import Filter, held as held_tasks
 from ascertain.cli.progress import Progress
 from ascertain.cli.text import counted
 from ascertain.cli.waking import wake
 from ascertain.contracts.effect import UNRESOLVED, State
-from ascertain.contracts.fault import faults
-from ascertain.contracts.gate import GateChange, Position
-from ascertain.errors import BY_ITSELF, AscertainError, LedgerDown, Unavailable
+from ascertain.contracts.gate import Position
+from ascertain.errors import AscertainError, Unavailable
 from ascertain.ports import EffectFilter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from ascertain.cli.change import Change
     from ascertain.cli.place import Place
     from ascertain.contracts.effect import EffectRow
     from ascertain.contracts.gate import Gate, PartitionStanding
@@ -39,39 +33,6 @@ _MOST_ROWS: Final = 2000
 _MOST_NAMES: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change of a gate as it was typed."""
-
-    partition: str
-    operator: str
-    reason: str
-    request_id: str | None
-    ramp: timedelta | None = None
-
-    def request(self, *, paused: bool) -> GateChange:
-        """What is asked of the ledger.
-
-        Raises:
-            BadParameter: The partition has no name that a partition can have, or a word is missing.
-        """
-        if self.partition != EVERY:
-            checked_partition(self.partition)
-        if not self.reason.strip():
-            raise typer.BadParameter("--reason must say something")
-        try:
-            return GateChange(
-                partition=self.partition,
-                paused=paused,
-                by=self.operator,
-                reason=self.reason,
-                request_id=self.request_id or f"cli-{uuid4().hex}",
-                ramp=self.ramp,
-            )
-        except ValidationError as error:
-            raise typer.BadParameter(faults(error)) from None
-
-
 async def pause(change: Change, config: Path | None, *, wait: bool, as_json: bool) -> None:
     """Close a gate and print what is still in flight; or wait until nothing is.
 
@@ -80,13 +41,14 @@ async def pause(change: Change, config: Path | None, *, wait: bool, as_json: boo
     """
     where = place.find(config)
     request = change.request(paused=True)
-    async with _changing(where, request) as ledger:
+    async with changing(where, request) as ledger:
         gate = await ledger.set_gate(request)
-        flying = await _flying(ledger, change.partition)
-        if wait:
-            flying = await _drained(ledger, change.partition, flying)
-        known = await _known(ledger, where, change.partition)
-        others = [] if known is not False else await _other_partitions(ledger, change.partition)
+        with stands(request, "what of it is still in flight is not known"):
+            flying = await _flying(ledger, change.partition)
+            if wait:
+                flying = await _drained(ledger, change.partition, flying)
+            known = await _known(ledger, where, change.partition)
+            others = [] if known is not False else await _other_partitions(ledger, change.partition)
     if known is False:
         told = f"; known: {', '.join(others)}" if others else ""
         output.note(f"No task of partition {change.partition} is known{told}.")
@@ -113,9 +75,12 @@ async def resume(change: Change, config: Path | None, *, wake_rate: float, as_js
     """
     where = place.find(config)
     request = change.request(paused=False)
-    async with _changing(where, request) as ledger:
+    async with changing(where, request) as ledger:
         gate = await ledger.set_gate(request)
-        others = await _still_closed(ledger, change.partition)
+        with stands(
+            request, "whether another gate holds its tasks is not known, and none was woken"
+        ):
+            others = await _still_closed(ledger, change.partition)
     blocked = any(other.partition == EVERY for other in others)
     woken: int | None = 0
     why = ""
@@ -123,10 +88,8 @@ async def resume(change: Change, config: Path | None, *, wake_rate: float, as_js
         named = None if change.partition == EVERY else change.partition
         held = Filter(state="HELD", partition=named).query()
         woken, why = await wake(where, held, lambda client, task: client.resume(task), wake_rate)
-    case: dict[str, object] | None = None
-    beside = ""
-    if not why and change.partition != EVERY:
-        case, beside = await incident.under_way(where, change.partition)
+    one = None if change.partition == EVERY else change.partition
+    cases = [] if why else await incident.beside(where, one)
     now = datetime.now(UTC)
     if as_json:
         told = shape.gate_document(gate, now)
@@ -137,7 +100,7 @@ async def resume(change: Change, config: Path | None, *, wake_rate: float, as_js
                 "request_id": request.request_id,
                 "woken": woken,
                 "still_closed": closed,
-                "incident": case,
+                "incidents": [case for case, _ in cases],
             }
         )
     else:
@@ -146,24 +109,10 @@ async def resume(change: Change, config: Path | None, *, wake_rate: float, as_js
             output.line(f"But {_keeps(other)}: {shape.gate_words(other, now)}")
         if woken is not None and not blocked:
             output.line(f"{counted(woken, 'held task was', 'held tasks were')} woken.")
-    if beside:
-        output.note(beside)
+    for _, words in cases:
+        output.note(words)
     if why:
         output.note(f"Held tasks were not woken ({why}); they look at the gate by themselves.")
-
-
-@asynccontextmanager
-async def _changing(where: Place, request: GateChange) -> AsyncGenerator[Ledger]:
-    """The ledger, for one request: where it is down, the words say how to give the same request again."""
-    try:
-        async with where.ledger() as ledger:
-            yield ledger
-    except LedgerDown as error:
-        if BY_ITSELF not in str(error):  # it was not asked at all
-            raise
-        raise LedgerDown(
-            f"{by_hand(str(error))}, with `--request-id {request.request_id}`: one id is applied once"
-        ) from error
 
 
 async def partitions(config: Path | None, *, as_json: bool) -> None:

@@ -37,8 +37,9 @@ def pause(  # noqa: PLR0913 - each is one option of the command
 ) -> None:
     """Stop dispatch in a partition. Asking, commands and what is in flight go on."""
     from ascertain.cli import gate
+    from ascertain.cli.change import Change
 
-    change = gate.Change(
+    change = Change(
         _which(partition, every=every), option.operator_name(operator), reason, request_id
     )
     asyncio.run(gate.pause(change, config, wait=wait, as_json=as_json))
@@ -63,8 +64,9 @@ def resume(  # noqa: PLR0913 - each is one option of the command
     With --ramp the gate itself opens little by little: each effect has its turn, which its id decides.
     """
     from ascertain.cli import gate
+    from ascertain.cli.change import Change
 
-    change = gate.Change(
+    change = Change(
         _which(partition, every=every), option.operator_name(operator), reason, request_id, ramp
     )
     asyncio.run(gate.resume(change, config, wake_rate=wake_rate, as_json=as_json))

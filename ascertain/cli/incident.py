@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import typer
 from pydantic import ValidationError
 
-from ascertain.cli import output, place, wording
+from ascertain.cli import output, place, shape, wording
+from ascertain.cli.failure import asked_once
 from ascertain.cli.replay import operations, print_tally, said
+from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.incident import PREFIX, Approval, IncidentRequest, Step
-from ascertain.errors import CommandRefused, NotFound, Unavailable
+from ascertain.errors import AscertainError, CommandRefused, NotFound, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ascertain.cli.place import Place
+    from ascertain.contracts.gate import Gate
     from ascertain.contracts.incident import IncidentStatus
 
 
@@ -65,9 +70,12 @@ async def status(partition: str, config: Path | None, *, as_json: bool) -> None:
     Raises:
         NotFound: The partition has none.
     """
-    found = await (await operations(place.find(config))).incident_status(f"{PREFIX}{partition}")
+    where = place.find(config)
+    found = await (await operations(where)).incident_status(f"{PREFIX}{partition}")
+    gate, now = await _gate(where, partition), datetime.now(UTC)
     if as_json:
-        output.document(found.model_dump(mode="json"))
+        told = None if gate is None else shape.gate_document(gate, now)
+        output.document({**found.model_dump(mode="json"), "gate": told})
         return
     output.line(f"Incident {found.incident_id} of {found.operator}: {found.reason}.")
     output.table(
@@ -78,7 +86,8 @@ async def status(partition: str, config: Path | None, *, as_json: bool) -> None:
         output.line(f"replay {found.replay_id}")
         print_tally(found.tally)
     output.lines(f"refused: {words}" for words in found.refused)
-    output.lines(_next(found))
+    output.lines(_stands(found, gate, now))
+    output.lines(_next(found, gate))
 
 
 async def approve(
@@ -123,19 +132,40 @@ async def close(
     _print(incident_id, message, as_json=as_json)
 
 
-async def under_way(where: Place, partition: str) -> tuple[dict[str, object] | None, str]:
-    """The open incident of a partition whose gate somebody opens by hand, for machines and in words.
+async def beside(where: Place, partition: str | None) -> list[tuple[dict[str, object], str]]:
+    """The open incidents of a partition, or of all, whose gate somebody opens by hand.
 
     Returns:
-        None and no words where none is open, or where nobody can tell.
+        Each for machines and in words; those of which nobody can tell are left out.
     """
+    try:
+        named = [partition] if partition is not None else await _with_incident(where)
+        found = await asyncio.gather(*(_under_way(where, name) for name in named))
+    except Unavailable:
+        return []
+    return [each for each in found if each is not None]
+
+
+async def _with_incident(where: Place) -> list[str]:
+    """The partitions that have an incident which is not closed; visibility lags by about a second."""
+    client = await where.client()
+    query = (
+        f"WorkflowType = '{names.INCIDENT_WORKFLOW}' AND ExecutionStatus = 'Running' "
+        f"AND TaskQueue = '{client.task_queue}'"
+    )
+    with answered("list incidents"):
+        open_yet = client.temporal.list_workflows(query, rpc_timeout=RPC_TIMEOUT)
+        return sorted([one.id.removeprefix(PREFIX) async for one in open_yet])
+
+
+async def _under_way(where: Place, partition: str) -> tuple[dict[str, object], str] | None:
     incident_id = f"{PREFIX}{partition}"
     try:
         found = await (await operations(where)).incident_status(incident_id)
     except (NotFound, Unavailable):
-        return None, ""
+        return None
     if found.closed is not None:
-        return None, ""
+        return None
     step = found.waiting_for or found.doing
     stands = f"its step {step} {'waits for approval' if found.waiting_for else 'is under way'}"
     if step is None:
@@ -151,6 +181,32 @@ async def under_way(where: Place, partition: str) -> tuple[dict[str, object] | N
     )
 
 
+async def _gate(where: Place, partition: str) -> Gate | None:
+    """The partition's own gate; None where it was never closed, or no ledger can tell."""
+    if not where.has_ledger:
+        return None
+    try:
+        async with where.ledger() as ledger:
+            return next((one for one in await ledger.gates() if one.partition == partition), None)
+    except AscertainError as error:
+        output.note(f"How its gate stands is not known ({asked_once(error)}).")
+        return None
+
+
+def _stands(found: IncidentStatus, gate: Gate | None, now: datetime) -> Iterable[str]:
+    """How the gate stands now, whatever the steps came to; and that somebody opened it beside them."""
+    if gate is None:
+        return
+    yield shape.gate_words(gate, now)
+    done = {one.step for one in found.done}
+    by_resume = Step.RESUME in done or found.doing is Step.RESUME
+    if found.closed is None and Step.PAUSE in done and not by_resume and not gate.paused:
+        yield (
+            "It was opened beside this incident, so what it held goes on: "
+            f'`ascertain pause {found.partition} --reason "WHY"` closes it again.'
+        )
+
+
 def _why(found: IncidentStatus) -> str:
     """Why none waits, and what comes next."""
     partition = found.partition
@@ -162,7 +218,7 @@ def _why(found: IncidentStatus) -> str:
     return f"every step is done; `ascertain incident close {partition}` ends it"
 
 
-def _next(found: IncidentStatus) -> Iterable[str]:
+def _next(found: IncidentStatus, gate: Gate | None) -> Iterable[str]:
     """What can be done about it now."""
     partition = found.partition
     if found.waiting_for is not None:
@@ -171,8 +227,9 @@ def _next(found: IncidentStatus) -> Iterable[str]:
         yield f'`ascertain incident close {partition} --reason "WHY"` ends it.'
     if found.closed is not None:
         yield f"Closed by {found.closed.operator}: {found.closed.reason}."
-        if Step.RESUME not in {done.step for done in found.done}:
-            yield f"The partition stays paused until `ascertain resume {partition}`."
+        resumed = Step.RESUME in {done.step for done in found.done}
+        if not resumed and (gate is None or gate.paused):
+            yield f"Its step resume was not done: `ascertain resume {partition}` opens the gate."
 
 
 def _print(incident_id: str, message: str, *, as_json: bool) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ascertain.cli import advice, case_file, option, output, place, shape, standing, story, wording
+from ascertain.cli.failure import asked_once
 from ascertain.cli.known import RUNNING, Known, KnownEffect, Run
 from ascertain.cli.listing import KIND, PARTITION
 from ascertain.cli.text import plain, program
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ascertain.cli.advice import Advice
     from ascertain.cli.place import Place
     from ascertain.client import Client
+    from ascertain.contracts.outage import Outage
     from ascertain.contracts.status import TaskStatus
     from ascertain.contracts.task import TaskResult
 
@@ -38,7 +40,7 @@ class Side:
 
     Attributes:
         gaps: Why it knows less than it could.
-        silent: It could not be asked at all, so that it knows nothing says nothing.
+        exit_code: Of what kept it from being asked at all, so that it knows nothing says nothing; else 0.
     """
 
     run: Run | None = None
@@ -46,11 +48,15 @@ class Side:
     result: TaskResult | None = None
     effects: tuple[KnownEffect, ...] = ()
     gaps: tuple[str, ...] = ()
-    silent: bool = False
+    outages: tuple[Outage, ...] = ()
+    exit_code: int = 0
 
 
-async def show(task_id: str, config: Path | None, *, as_json: bool) -> None:
+async def show(task_id: str, config: Path | None, *, as_json: bool) -> int:
     """Print where a task stands, every effect and every attempt of it.
+
+    Returns:
+        0, or the exit code of what could not be asked: then this is not the whole case.
 
     Raises:
         NotFound: There is no such task.
@@ -62,15 +68,16 @@ async def show(task_id: str, config: Path | None, *, as_json: bool) -> None:
         output.document(shape.known_document(known, safe_next))
     else:
         _print(known, safe_next)
+    return known.exit_code
 
 
-async def explain(task_id: str, config: Path | None, *, as_json: bool) -> None:
-    """Print the case of a task in plain words. Raises like ``show``."""
+async def explain(task_id: str, config: Path | None, *, as_json: bool) -> int:
+    """Print the case of a task in plain words. Returns and raises like ``show``."""
     known = await gather(task_id, place.find(config))
     told = story.tell(known, program())
     if not as_json:
         output.lines(told.lines())
-        return
+        return known.exit_code
     output.document(
         {
             "task_id": task_id,
@@ -81,10 +88,11 @@ async def explain(task_id: str, config: Path | None, *, as_json: bool) -> None:
             "safe_next": shape.advice_document(told.safe_next),
         }
     )
+    return known.exit_code
 
 
-async def report(task_id: str, config: Path | None, out: Path | None, *, as_json: bool) -> None:
-    """Write the case file of a task. Raises like ``show``."""
+async def report(task_id: str, config: Path | None, out: Path | None, *, as_json: bool) -> int:
+    """Write the case file of a task. Returns and raises like ``show``."""
     known = await gather(task_id, place.find(config))
     told = story.tell(known, program())
     html = case_file.render(known, told)
@@ -98,6 +106,7 @@ async def report(task_id: str, config: Path | None, out: Path | None, *, as_json
         output.line(f"The case file of task {task_id} is {out}.")
     else:
         output.line(html.rstrip("\n"))
+    return known.exit_code
 
 
 async def gather(task_id: str, where: Place) -> Known:
@@ -112,7 +121,7 @@ async def gather(task_id: str, where: Place) -> Known:
     )
     gaps = temporal.gaps + ledger.gaps
     if temporal.run is None and not ledger.effects:
-        if temporal.silent or ledger.silent:
+        if temporal.exit_code or ledger.exit_code:
             raise Unavailable(f"nothing can be said of task {task_id}: {'; '.join(gaps)}")
         raise NotFound(f"there is no task {task_id}{f' ({gaps[0]})' if gaps else ''}")
     return Known(
@@ -123,6 +132,8 @@ async def gather(task_id: str, where: Place) -> Known:
         result=temporal.result,
         effects=ledger.effects,
         gaps=gaps,
+        outages=ledger.outages,
+        exit_code=temporal.exit_code or ledger.exit_code,
     )
 
 
@@ -133,7 +144,7 @@ async def _ask_temporal(task_id: str, where: Place) -> Side:
     except NotFound:
         return Side()
     except Unavailable as error:
-        return Side(gaps=(f"Temporal: {error}",), silent=True)
+        return _silent("Temporal", error)
     if found.workflow_type != names.TASK_WORKFLOW:
         return Side(gaps=(f"{task_id} is a workflow of type {found.workflow_type} and no task",))
     run = _run(found)
@@ -174,10 +185,16 @@ async def _ask_ledger(task_id: str, where: Place) -> Side:
             rows = await ledger.effects(EffectFilter(task_id=task_id, limit=_MOST_EFFECTS))
             ordered = sorted(rows, key=lambda row: row.created_at)
             trails = [tuple(await ledger.audit(row.effect_id)) for row in ordered]
+            outages = tuple(await ledger.outages())
     except AscertainError as error:
-        return Side(gaps=(f"The ledger: {error}",), silent=True)
+        return _silent("The ledger", error)
     pairs = zip(ordered, trails, strict=True)
-    return Side(effects=tuple(KnownEffect(row, trail) for row, trail in pairs))
+    return Side(effects=tuple(KnownEffect(row, trail) for row, trail in pairs), outages=outages)
+
+
+def _silent(part: str, error: AscertainError) -> Side:
+    """What could not be asked at all knows nothing, which says nothing."""
+    return Side(gaps=(f"{part}: {asked_once(error)}",), exit_code=error.exit_code)
 
 
 def _print(known: Known, safe_next: tuple[Advice, ...]) -> None:
@@ -197,6 +214,8 @@ def _print(known: Known, safe_next: tuple[Advice, ...]) -> None:
     for gap in known.gaps:
         output.line()
         output.line(plain(gap))
+    if known.exit_code:
+        output.line(advice.INCOMPLETE)
     output.line()
     output.line("Safe next:" if safe_next else "Nothing needs to be done.")
     for item in safe_next:

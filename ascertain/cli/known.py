@@ -9,6 +9,7 @@ from itertools import pairwise
 from ascertain import keys
 from ascertain.cli.wording import BUDGET, NOTE, REFUSED_WRITE, UNSENDABLE
 from ascertain.contracts.effect import ABSENT_KEYED, UNRESOLVED, AuditEvent, EffectRow, State
+from ascertain.contracts.outage import CANNOT, Outage
 from ascertain.contracts.status import TaskStatus
 from ascertain.contracts.task import TaskOutcome, TaskResult
 from ascertain.machine import Move
@@ -76,6 +77,8 @@ class Known:
         result: Of a task that is over, read from its history.
         effects: In the order of their first claim.
         gaps: One sentence for each part that could not be asked.
+        outages: The outsides that cannot be asked now, as far as the ledger knows.
+        exit_code: Of a part that is there and could not be asked; 0: all that is known stands here.
         at: When it was asked, by our clock.
     """
 
@@ -86,6 +89,8 @@ class Known:
     result: TaskResult | None = None
     effects: tuple[KnownEffect, ...] = ()
     gaps: tuple[str, ...] = ()
+    outages: tuple[Outage, ...] = ()
+    exit_code: int = 0
 
     @property
     def running(self) -> bool:
@@ -100,12 +105,28 @@ class Known:
         gone = self.run is None or self.run.state in CUT_SHORT
         return gone and any(effect.open for effect in self.effects)
 
+    @property
+    def sweepable(self) -> bool:
+        """Whether a sweep finds what nobody pursues: Temporal knows the task, and its effect is in doubt."""
+        return self.run is not None and any(e.row.state in UNRESOLVED for e in self.effects)
+
     def askable(self, effect_id: str) -> bool | None:
         """Whether the outside can be asked for an effect; None where no worker told."""
         opened = self.status.open if self.status is not None else None
         if opened is None or opened.effect_id != effect_id or opened.standing is None:
             return None
         return opened.standing.askable
+
+    @property
+    def askable_again(self) -> bool:
+        """Whether its outside, which its own last question could not reach, has answered somebody since."""
+        opened = self.status.open if self.status is not None else None
+        if opened is None or CANNOT not in opened.reason or self.exit_code:
+            return False
+        waits = (e.row for e in self.effects if e.row.effect_id == opened.effect_id)
+        down = {(outage.partition, outage.kind) for outage in self.outages}
+        asked = {State.UNKNOWN, State.ACCEPTED}
+        return any(row.state in asked and (row.partition, row.kind) not in down for row in waits)
 
     def undo_of(self, effect: KnownEffect) -> KnownEffect | None:
         """The effect that takes this one back, or did; None: there is none."""

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
 
-from ascertain.cli import output, place, shape, wording
+from ascertain.cli import latest, output, place, shape, wording
 from ascertain.cli.gate_command import EVERY
 from ascertain.contracts import names
 from ascertain.contracts.effect import State
@@ -38,6 +38,12 @@ ERROR_CLASS: Final = SearchAttributeKey.for_keyword(names.TASK_ERROR_CLASS)
 
 RUNNING: Final = "RUNNING"
 HELD: Final = "HELD"
+# What a run was labelled with that was ended from outside is no state of anything any more.
+_SPEAK: Final = {
+    WorkflowExecutionStatus.RUNNING: "Running",
+    WorkflowExecutionStatus.COMPLETED: "Completed",
+    WorkflowExecutionStatus.CANCELED: "Canceled",
+}
 # A smooth task carries no state of its own: the server's has to say it.
 _UNLABELLED: Final = {RUNNING: "Running", TaskOutcome.DONE.value: "Completed"}
 _ENDS: Final = {
@@ -89,8 +95,9 @@ class Listed:
     """A task as a list shows it.
 
     Attributes:
-        state: What the task itself says, or what the server says of a smooth one.
-        workflow: What the server says; a task that was ended from outside keeps its last state.
+        state: What the task itself says; what the server says of a smooth one, and of one that was ended from
+            outside, for it waits for nothing any more.
+        workflow: What the server says.
     """
 
     task_id: str
@@ -122,7 +129,10 @@ async def search(asked: Filter, config: Path | None) -> list[Listed]:
     """
     query = asked.query()
     client = await place.find(config).client()
-    return [_listed(item) async for item in client.tasks(query, limit=asked.limit)]
+    return [
+        _listed(run)
+        async for run in latest.tasks(client, query, asked.limit, by_state=asked.state is not None)
+    ]
 
 
 async def newest(client: Client, task_id: str) -> Listed | None:
@@ -246,7 +256,8 @@ def _state_query(name: str) -> str:
     state = checked_state(name)
     options: list[str] = []
     if state in _LABELS:
-        options.append(f"{names.TASK_STATE} = '{state}'")
+        speak = ", ".join(f"'{status}'" for status in _SPEAK.values())
+        options.append(f"({names.TASK_STATE} = '{state}' AND ExecutionStatus IN ({speak}))")
     if state in _UNLABELLED:
         status = _UNLABELLED[state]
         options.append(f"({names.TASK_STATE} IS NULL AND ExecutionStatus = '{status}')")
@@ -258,12 +269,14 @@ def _state_query(name: str) -> str:
 def _listed(item: WorkflowExecution) -> Listed:
     labels = item.typed_search_attributes
     status = item.status.name if item.status is not None else ""
+    state = labels.get(STATE) if item.status in _SPEAK else None
+    since = labels.get(SINCE) if state is not None else None
     return Listed(
         task_id=item.id,
         kind=labels.get(KIND, ""),
         partition=labels.get(PARTITION, ""),
-        state=labels.get(STATE) or _unlabelled(item.status),
-        since=labels.get(SINCE) or item.close_time or item.start_time,
+        state=state or _unlabelled(item.status),
+        since=since or item.close_time or item.start_time,
         error_class=labels.get(ERROR_CLASS, ""),
         workflow=status,
     )

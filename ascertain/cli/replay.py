@@ -10,6 +10,8 @@ import typer
 from pydantic import ValidationError
 
 from ascertain.cli import output, place
+from ascertain.cli.failure import asked_once
+from ascertain.cli.obstacle import items_of, obstacles
 from ascertain.contracts.incident import PREFIX
 from ascertain.contracts.replay import (
     ACTED,
@@ -21,15 +23,15 @@ from ascertain.contracts.replay import (
     Say,
     Tally,
 )
-from ascertain.errors import NotFound
+from ascertain.errors import AscertainError, NotFound
 from ascertain.operation import Operations
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ascertain.cli.obstacle import Obstacle
     from ascertain.cli.place import Place
-    from ascertain.contracts.replay import Item, ReplayStatus
-    from ascertain.recovery import ReplayBook
+    from ascertain.contracts.replay import ReplayStatus
 
 OUTLOOKS: Final = {
     Outlook.THERE: "already there",
@@ -41,7 +43,6 @@ OUTLOOKS: Final = {
 }
 # What the book counts under the outlooks although it is none.
 _NOT_ASKED: Final = {"NOT_ASKED": "not asked yet"}
-_PAGE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +106,34 @@ async def status(replay_id: str, config: Path | None, *, as_json: bool) -> None:
     Raises:
         NotFound: There is no such replay.
     """
-    found = await (await operations(place.find(config))).replay_status(replay_id)
+    where = place.find(config)
+    found = await (await operations(where)).replay_status(replay_id)
+    held = await _held(where, found)
     if as_json:
-        output.document(found.model_dump(mode="json"))
+        told = [one.document() for one in held]
+        output.document({**found.model_dump(mode="json"), "held_by": told})
         return
     output.line(f"Replay {replay_id} of {found.operator} ({found.reason}): {found.phase}.")
     if found.paused is not None:
         output.line(f"It is paused: {found.paused}.")
         output.line(f"It goes on with `{_goes_on(found)}`.")
+    output.lines(one.words for one in held)
     print_tally(found.tally)
     if found.phase is Phase.DONE:
         output.line(_came_to(replay_id, found.tally))
+
+
+async def _held(where: Place, found: ReplayStatus) -> list[Obstacle]:
+    """The closed gates in its way; none where no ledger can tell."""
+    if not where.has_ledger:
+        return []
+    try:
+        async with where.ledger() as ledger:
+            items = await items_of(ledger.replays, found.replay_id)
+            return await obstacles(ledger, items, passes=found.incident is not None)
+    except AscertainError as error:
+        output.note(f"Whether a gate holds it is not known ({asked_once(error)}).")
+        return []
 
 
 def _resume(replay_id: str) -> str:
@@ -171,17 +189,15 @@ async def report(
         raise typer.BadParameter(f"no item is ever {min(unknown)!r}; results are {known}")
     async with place.find(config).ledger() as ledger:
         tally = await ledger.replays.tally(replay_id)
-        items = [
-            item
-            for item in await _items(ledger.replays, replay_id)
-            if not results or item.result in results
-        ]
+        every = await items_of(ledger.replays, replay_id)
+        held = await obstacles(ledger, every, passes=replay_id.startswith(PREFIX))
+    items = [item for item in every if not results or item.result in results]
     if not tally.items:
         raise NotFound(f"the ledger has no item of a replay {replay_id}")
     if as_json:
         listed = [item.model_dump(mode="json") for item in items]
         told = {"replay_id": replay_id, "tally": tally.model_dump(mode="json"), "items": listed}
-        output.document(told)
+        output.document({**told, "held_by": [one.document() for one in held]})
         return
     output.table(
         ("task", "effect", "kind", "dry run", "batch", "result", "detail"),
@@ -199,6 +215,7 @@ async def report(
         ],
     )
     print_tally(tally)
+    output.lines(one.words for one in held)
 
 
 async def operations(where: Place) -> Operations:
@@ -228,12 +245,3 @@ def print_tally(tally: Tally) -> None:
             for name, count in sorted(counts.items())
         )
         output.line(f"{what}: {told or 'nothing'} = {sum(counts.values())} of {tally.items} items")
-
-
-async def _items(book: ReplayBook, replay_id: str) -> list[Item]:
-    found: list[Item] = []
-    while page := await book.items(
-        replay_id, after=found[-1].effect_id if found else "", limit=_PAGE
-    ):
-        found += page
-    return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ascertain.cli import advice, standing, wording
 from ascertain.cli.text import plain
 from ascertain.contracts.directive import UNSERVED
-from ascertain.contracts.effect import State
+from ascertain.contracts.effect import UNRESOLVED, State
 from ascertain.contracts.task import TaskOutcome
 
 if TYPE_CHECKING:
@@ -184,6 +184,8 @@ def _task(known: Known) -> Iterable[str]:
     yield from _bounds(status)
     if status.open is not None:
         yield from _open_effect(status.open, known.at)
+        if known.askable_again:
+            yield "Meanwhile it could be asked for another task; this one asks at its next turn."
     for pending in status.pending_commands:
         at = wording.clock(pending.at)
         yield wording.sentence(f"A command waits for a second person since {at}", pending.detail)
@@ -241,7 +243,9 @@ def _by_itself(known: Known, effect: KnownEffect) -> Iterable[str]:
     if not effect.open:
         return
     if not known.running:
-        if known.run is not None or not known.gaps:
+        if known.sweepable and row.state in UNRESOLVED:
+            yield "No workflow pursues this effect now, until a sweep takes it up again and has it asked for."
+        elif known.run is not None or not known.gaps:
             yield "Nothing happens by itself: no workflow pursues this effect now."
         return
     if effect.proven_absent and known.askable(row.effect_id) is False:

@@ -121,11 +121,12 @@ def list_(  # noqa: PLR0913 - each is one option of the command
 def show(task: option.Task, *, config: option.Config = None, as_json: option.Json = False) -> None:
     """Show where a task stands and every effect and attempt of it.
 
-    Works with whichever of the task's workflow and the ledger can be reached, and says which cannot.
+    Works with whichever of the task's workflow and the ledger can be reached, says which cannot, and then
+    ends with 6, for this is not the whole case. So do explain and report.
     """
     from ascertain.cli import inspection
 
-    asyncio.run(inspection.show(task, config, as_json=as_json))
+    raise typer.Exit(asyncio.run(inspection.show(task, config, as_json=as_json)))
 
 
 def explain(
@@ -134,7 +135,7 @@ def explain(
     """Tell the whole case of a task in plain words, and what is safe next."""
     from ascertain.cli import inspection
 
-    asyncio.run(inspection.explain(task, config, as_json=as_json))
+    raise typer.Exit(asyncio.run(inspection.explain(task, config, as_json=as_json)))
 
 
 def report(
@@ -151,7 +152,7 @@ def report(
     from ascertain.cli import inspection
 
     target = None if out is None else option.unused(out, force=force)
-    asyncio.run(inspection.report(task, config, target, as_json=as_json))
+    raise typer.Exit(asyncio.run(inspection.report(task, config, target, as_json=as_json)))
 
 
 def deliveries(

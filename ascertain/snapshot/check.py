@@ -41,8 +41,11 @@ def verify(source: Path, *, on_progress: Callable[[str], None]) -> Manifest:
             _history(task_id, history)
             counted.update(histories=1)
             on_progress(f"{counted['histories']} histories read")
-        for name in (archive.TASKS, archive.GATES):
-            counted[name.removesuffix(".jsonl")] = sum(1 for _ in reader.lines(name))
+        counted["gates"] = sum(1 for _ in reader.lines(archive.GATES))
+        runs = [json.loads(line)["task_id"] for line in reader.lines(archive.TASKS)]
+        # An archive of a release that counted no runs counts them as tasks.
+        by_task = "runs" in reader.manifest.counts
+        counted.update(runs=len(runs), tasks=len(set(runs)) if by_task else len(runs))
         for what, count in reader.manifest.counts.items():
             if counted[what] != count:
                 told = f"the manifest counts {count} {what}, the archive holds {counted[what]}"

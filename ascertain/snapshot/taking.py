@@ -115,10 +115,11 @@ class _Taking:
         writer.add(archive.TASKS, _lines(task.model_dump(mode="json") for task in tasks))
         histories = await self._histories(writer, tasks)
         return {
-            "tasks": len(tasks),
+            "tasks": len({task.task_id for task in tasks}),
             "effects": effects,
             "audit_events": events,
             "gates": gates,
+            "runs": len(tasks),
             "histories": histories,
         }
 

@@ -3,12 +3,14 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import UTC, datetime, timedelta
+from urllib.parse import urlsplit
 
 import pytest
 
 from ascertain.contracts.breaker import Rule, Trip
 from ascertain.contracts.task import Task
 from ascertain.ledger.gate import turn_of
+from ascertain.testing.proxy import FaultProxy
 from starter.process import free_port
 from tests.cli.test_tasks import listed, quarantined
 from tests.ledger.steps import effect, request, unknown
@@ -93,6 +95,33 @@ async def test_a_gate_that_could_not_be_moved_says_how_to_give_the_same_request_
         assert "by itself" not in answer.sentence
 
 
+async def test_a_pause_that_loses_the_ledger_while_it_waits_says_that_the_gate_is_closed(deployed):
+    target = urlsplit(deployed.cli.environment["ASCERTAIN_LEDGER_URL"])
+    flying = effect("cut-off", partition="gate-q")
+    claimed = await deployed.ledger.claim(request("cut-off", effect=flying))
+    async with FaultProxy(target.hostname, target.port, protocol="bytes") as proxy:
+        url = target._replace(netloc=target.netloc.replace(f":{target.port}", f":{proxy.port}"))
+        given = ("pause", "gate-q", "--reason", "x", "--wait", "--request-id", "pause-q")
+        waiting = asyncio.create_task(
+            deployed.cli(*given, code=6, ASCERTAIN_LEDGER_URL=url.geturl())
+        )
+
+        async def closed():
+            found = await gate(deployed, "gate-q")
+            return found is not None and found.paused
+
+        await wait_until(closed, what="the closed gate")
+        await proxy.refuse()
+        await proxy.cut()
+        answer = await waiting
+    said = answer.err.splitlines()[-1]
+    assert "gate-q is paused now, and stays so; what of it is still in flight is not known" in said
+    assert said.endswith("with `--request-id pause-q`: one id is applied once")
+    assert "nothing" not in said
+    await deployed.ledger.record(claimed.lease, unknown())
+    await deployed.cli("resume", "gate-q")
+
+
 async def test_what_is_in_flight_is_told_and_can_be_waited_for(deployed):
     flying = effect("flying", partition="gate-c")
     asked = request("flying", effect=flying, lease=timedelta(seconds=2))
@@ -118,6 +147,20 @@ async def test_what_is_in_flight_is_told_and_can_be_waited_for(deployed):
     assert (answer.document["in_flight"], answer.document["drained"]) == ([], True)
     assert (await known(deployed, "gate-c"))["drained"]
     await deployed.cli("resume", "gate-c")
+
+
+async def test_a_held_task_that_was_ended_from_outside_is_held_no_more(deployed):
+    await deployed.cli("pause", "gate-n", "--reason", "x")
+    task_id = deployed.new_id()
+    await deployed.client.submit(Task(**deployed.task(task_id, partition="gate-n")))
+
+    async def held(count):
+        return (await known(deployed, "gate-n"))["held"] == count
+
+    await wait_until(lambda: held(1), what="a held task")
+    await deployed.client.temporal.get_workflow_handle(task_id).terminate("by hand")
+    await wait_until(lambda: held(0), what="no held task")
+    await deployed.cli("resume", "gate-n")
 
 
 async def test_one_partition_stays_held_while_every_partition_is_paused(deployed):

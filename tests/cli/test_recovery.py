@@ -120,9 +120,24 @@ async def test_a_gate_that_is_opened_beside_an_open_incident_says_so(deployed):
     assert "Partition inc-b is open" in opened.out
     assert "incident-inc-b is open and goes on: its step snapshot waits for approval" in opened.err
     assert "`ascertain incident status inc-b`" in opened.err
-    told = (await deployed.cli("resume", "inc-b", "--json")).document["incident"]
-    assert told == {"incident_id": "incident-inc-b", "waiting_for": "snapshot", "doing": None}
+    told = (await deployed.cli("resume", "inc-b", "--json")).document["incidents"]
+    case = {"incident_id": "incident-inc-b", "waiting_for": "snapshot", "doing": None}
+    assert told == [case]
+
+    async def every():
+        return case in (await deployed.cli("resume", "--all", "--json")).document["incidents"]
+
+    await wait_until(every, what="the incident among all that are open")
+    shown = (await deployed.cli("incident", "status", "inc-b")).out
+    assert "Partition inc-b is open since " in shown
+    assert "It was opened beside this incident, so what it held goes on" in shown
+    assert "can send now" not in shown
+    document = (await deployed.cli("incident", "status", "inc-b", "--json")).document
+    assert (document["gate"]["paused"], document["waiting_for"]) == (False, "snapshot")
     await deployed.cli("incident", "close", "inc-b", "--reason", "over")
     after = await deployed.cli("resume", "inc-b", "--json")
-    assert after.document["incident"] is None
+    assert after.document["incidents"] == []
     assert after.err == ""
+    over = (await deployed.cli("incident", "status", "inc-b")).out
+    assert "Partition inc-b is open since " in over
+    assert "opens the gate" not in over

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
 import pytest
 import typer
@@ -29,6 +30,7 @@ async def cases():
     await night.attempt(lost())
     yield await night.known()
     yield await night.known("TERMINATED")
+    yield replace(await night.known(None), exit_code=6)
     yield await night.known(doing="held")
     night.later(60)
     await night.finding(Several(external_ids=("a", "b")))
@@ -43,7 +45,7 @@ async def test_every_command_that_is_advised_is_one_that_can_be_given():
         assert program == "ascertain"
         group.commands[name].make_context(name, words)
     assert {shlex.split(item.command)[1] for item in advised} == {
-        *("worker", "submit", "resume", "reconcile", "takeover")
+        *("worker", "submit", "resume", "reconcile", "takeover", "sweep", "doctor")
     }
 
 

@@ -29,7 +29,7 @@ async def test_doctor_finds_a_working_deployment_in_order_and_shows_no_secret(de
     answer = await deployed.cli("doctor")
     assert {line.split()[0] for line in answer.out.splitlines()} == {"ok"}
     assert "kind note.create: adapter http" in answer.out
-    assert "worker: task queue cli is served by" in answer.out
+    assert "worker: asked for work of task queue cli: " in answer.out
     password = deployed.cli.environment["ASCERTAIN_LEDGER_URL"].split(":")[2].split("@")[0]
     assert len(password) > 8
     assert password not in answer.out
@@ -73,7 +73,10 @@ def test_a_worker_that_died_is_not_believed_to_serve_for_as_long_as_the_server_r
         at.FromDatetime(now - timedelta(seconds=seconds))
         return PollerInfo(identity=name, last_access_time=at)
 
-    assert checkup.alive([asked("b", 60), asked("dead", 120), asked("a", 1)], now) == ["a", "b"]
+    assert checkup.alive([asked("b", 60), asked("dead", 120), asked("a", 1)], now) == {
+        "a": timedelta(seconds=1),
+        "b": timedelta(seconds=60),
+    }
 
 
 async def test_doctor_names_the_search_attributes_that_are_missing(deployed):

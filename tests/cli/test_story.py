@@ -288,8 +288,11 @@ async def test_an_orphaned_effect_is_told_and_is_picked_up_by_submitting_again(s
     known = await night.known(state)
     told = text(known)
     assert said in told
-    assert "Nothing happens by itself: no workflow pursues this effect now." in told
-    assert [item.command for item in story.tell(known).safe_next] == ["ascertain submit FILE"]
+    assert "No workflow pursues this effect now, until a sweep takes it up again" in told
+    assert [item.command for item in story.tell(known).safe_next] == [
+        "ascertain sweep",
+        "ascertain submit FILE",
+    ]
 
 
 async def test_a_workflow_lost_to_retention_leaves_what_the_ledger_knows():
@@ -297,6 +300,7 @@ async def test_a_workflow_lost_to_retention_leaves_what_the_ledger_knows():
     await night.attempt(lost())
     known = await night.known(None)
     assert "has an effect that is not resolved, and nobody pursues it any more" in text(known)
+    assert "Nothing happens by itself: no workflow pursues this effect now." in text(known)
     assert [item.command for item in story.tell(known).safe_next] == ["ascertain submit FILE"]
 
 
@@ -630,3 +634,20 @@ async def taken_back(state: State) -> str:
 )
 async def test_a_step_says_what_became_of_taking_it_back(state, said):
     assert (await taken_back(state)).startswith(said)
+
+
+async def test_a_notice_of_an_outside_that_answers_again_is_not_told_as_if_it_stood():
+    night = Night()
+    await night.attempt(lost())
+    row = await night.row()
+    outage = await night.ledger.note_outage(row.partition, row.kind, "503")
+    known = await night.known(doing="reconcile_in")
+    opened = known.status.open.model_copy(update={"reason": f"{outage.words} in p (503)"})
+    status = known.status.model_copy(update={"open": opened})
+    told = [
+        text(replace(known, status=status, outages=tuple(await night.ledger.outages()))),
+        text(replace(known, status=status)),
+        text(replace(known, status=status, exit_code=6)),
+    ]
+    again = "Meanwhile it could be asked for another task; this one asks at its next turn."
+    assert [again in each for each in told] == [False, True, False]

@@ -66,20 +66,40 @@ async def test_explain_tells_the_case_in_words_and_names_the_program_as_it_was_c
 async def test_show_works_with_the_ledger_alone_and_says_what_it_could_not_ask(deployed):
     task_id = await quarantined(deployed)
     away = f"127.0.0.1:{free_port()}"
-    answer = await deployed.cli("show", task_id, TEMPORAL_ADDRESS=away)
+    answer = await deployed.cli("show", task_id, code=6, TEMPORAL_ADDRESS=away)
     assert "whether somebody pursues it cannot be asked" in answer.out
     assert f"Temporal: no Temporal server answers at {away}" in answer.out
     assert deployed.effect_id(task_id) in answer.out
+    assert "Nothing needs to be done" not in answer.out
 
 
 async def test_show_works_with_the_workflow_alone_and_says_what_it_could_not_ask(deployed):
     task_id = await quarantined(deployed)
     away = f"postgresql://ascertain:hunter2@127.0.0.1:{free_port()}/x"
-    for url, why in ((away, "The ledger: the ledger at"), (None, "none is configured")):
-        answer = await deployed.cli("show", task_id, ASCERTAIN_LEDGER_URL=url)
+    for url, why, code in ((away, "The ledger: the ledger at", 6), (None, "none is configured", 0)):
+        answer = await deployed.cli("show", task_id, code=code, ASCERTAIN_LEDGER_URL=url)
         assert f"Task {task_id} waits for a person" in answer.out
         assert why in answer.out
         assert "hunter2" not in answer.out + answer.err
+
+
+async def test_a_ledger_that_cannot_be_asked_is_never_told_as_nothing_to_be_done(deployed):
+    task_id = deployed.new_id()
+    await deployed.client.submit(Task(**deployed.task(task_id)))
+    await deployed.cli("result", task_id, "--within", "30s")
+    assert "Nothing needs to be done." in (await deployed.cli("show", task_id)).out
+    away = f"postgresql://ascertain:hunter2@127.0.0.1:{free_port()}/x"
+    for command in ("show", "explain"):
+        answer = await deployed.cli(command, task_id, code=6, ASCERTAIN_LEDGER_URL=away)
+        assert f"Task {task_id} is done: every step exists outside." in answer.out
+        assert "Nothing needs to be done" not in answer.out
+        assert "That is not the whole case" in answer.out
+        assert "  ascertain doctor" in answer.out
+        assert "by itself" not in answer.out
+        told = await deployed.cli(command, task_id, "--json", code=6, ASCERTAIN_LEDGER_URL=away)
+        assert [each["command"] for each in told.document["safe_next"]] == ["ascertain doctor"]
+    report = await deployed.cli("report", task_id, code=6, ASCERTAIN_LEDGER_URL=away)
+    assert "That is not the whole case" in report.out
 
 
 async def test_what_nobody_can_be_asked_for_is_not_called_missing(deployed):
@@ -130,6 +150,32 @@ async def test_list_finds_tasks_by_state_partition_and_kind(deployed):
     assert await listed(deployed, "--kind", "other", *inside) == {}
     table = await deployed.cli("list", *inside)
     assert f"{task_id}  greeting  list-a     QUARANTINED" in table.out
+
+
+async def test_a_list_shows_the_newest_run_of_a_task_and_no_label_of_one_that_was_ended(deployed):
+    task_id = await quarantined(deployed, partition="list-n")
+    inside = ("--partition", "list-n")
+
+    async def state(*wanted):
+        found = await listed(deployed, *inside)
+        task = found.get(task_id, {})
+        return (task.get("state"), task.get("workflow")) == wanted
+
+    await wait_until(lambda: state("QUARANTINED", "RUNNING"), what="a list that shows it")
+    await deployed.client.temporal.get_workflow_handle(task_id).terminate("by hand")
+    await wait_until(lambda: state("TERMINATED", "TERMINATED"), what="a list that shows its end")
+    assert await listed(deployed, "--state", "QUARANTINED", *inside) == {}
+    assert set(await listed(deployed, "--state", "TERMINATED", *inside)) == {task_id}
+    told = (await deployed.cli("explain", task_id)).out
+    assert "was ended from outside while an effect of it is not resolved" in told
+    assert "until a sweep takes it up again and has it asked for" in told
+    assert "  ascertain sweep\n" in told
+    await deployed.client.submit(Task(**deployed.task(task_id, "note.blind", partition="list-n")))
+    await wait_until(lambda: state("QUARANTINED", "RUNNING"), what="the newest run in the list")
+    answer = await deployed.cli("list", "--json", *inside)
+    assert [task["task_id"] for task in answer.document["tasks"]] == [task_id]
+    assert await listed(deployed, "--state", "TERMINATED", *inside) == {}
+    assert set(await listed(deployed, "--quarantined", *inside)) == {task_id}
 
 
 async def test_a_state_that_no_task_is_ever_in_is_refused(deployed):

@@ -283,7 +283,8 @@ def search_attributes() -> str:
         "They work in the "
         "Web UI, in `temporal workflow list --query` and in every SDK.",
         f"| attribute | type | written | what |\n|---|---|---|---|\n{rows}",
-        f"`ascertain list --state` takes {values}.",
+        f"`ascertain list --state` takes {values}. It shows the newest run of each task; a search of the "
+        "server finds older ones too, with the label that they ended with.",
         "## Smooth tasks have no state\n\nA task that meets no trouble writes no history events "
         "for searching, so "
         f"`{names.TASK_STATE} = 'DONE'` finds only tasks that had left the happy path and came to "

@@ -128,6 +128,8 @@ async def test_the_times_of_a_kind_are_read_from_its_trails(
     assert (told.stood.count, told.stood.longest) == (4, timedelta(seconds=20))
     (one,) = await ledger.upkeep.measured(1)
     assert one.effects == 1
+    assert (await ledger.upkeep.archive(timedelta(0))).archived == 3
+    assert await ledger.upkeep.measured(100) == [told], "the trails of what is archived stay"
 
 
 async def test_a_permit_that_ran_out_unused_and_a_fact_that_was_denied_are_told(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from collections import Counter
 
 import pytest
@@ -266,3 +268,39 @@ async def test_what_is_no_replay_ends_with_a_sentence_and_an_id_is_used_once(dep
         with pytest.raises(WorkflowFailureError) as caught:
             await asyncio.wait_for(handle.result(), 20)
         assert "must be a ReplayRequest" in str(caught.value.cause)
+
+
+async def command_of(deployment, *arguments):
+    """What the command of an operator says as JSON."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "ascertain", *arguments, "--json"),
+        env=deployment.variables,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await process.communicate()
+    return json.loads(out)
+
+
+async def test_a_replay_that_a_gate_holds_says_which_since_when_and_how_many_wait(deployments):
+    deployment = await deployments(policy={**SOME_TRIES, "held_recheck": 300})
+    await deployment.worker()
+    effects = await quarantine(deployment, "t-1", "t-2", tries=TRIES)
+    partition = deployment.task_queue
+    gate = await deployment.gate(partition, paused=True)
+    replay_id = await start(deployment, pace={"patience": 1})
+
+    async def held():
+        shown = await command_of(deployment, "replay", "status", replay_id)
+        found = [(each["partition"], each["by"], each["items"]) for each in shown["held_by"]]
+        return shown["phase"] == "DONE" and found == [(partition, "ada", 2)]
+
+    await wait_until(held, 80, what="a replay that says what holds it")
+    report = await command_of(deployment, "replay", "report", replay_id)
+    assert [each["since"] for each in report["held_by"]] == [gate.model_dump(mode="json")["since"]]
+    assert {item["result"] for item in report["items"]} == {"OPEN"}
+    assert [deployment.facts(effect) for effect in effects] == [0, 0]
+    await deployment.gate(partition, paused=False)
+    for task in ("t-1", "t-2"):
+        await deployment.client.resume(deployment.id(task))
+        assert (await deployment.result(task)).outcome is TaskOutcome.DONE
+    assert (await command_of(deployment, "replay", "status", replay_id))["held_by"] == []

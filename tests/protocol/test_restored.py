@@ -162,3 +162,41 @@ async def tell_restore(deployment):
     out, _ = await process.communicate()
     assert process.returncode == 0
     return json.loads(out)
+
+
+async def typed(deployment, *arguments):
+    """What an operator's command ends with, and says."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "ascertain", *arguments),
+        env=deployment.variables,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await process.communicate()
+    return process.returncode, out.decode()
+
+
+async def test_what_was_done_after_the_backup_is_recorded_again_by_importing_it_and_never_sent(
+    deployments,
+):
+    deployment = await deployments()
+    await deployment.worker()
+    effect = await deployment.submit("done")
+    assert (await deployment.result("done")).outcome is TaskOutcome.DONE
+    await restore(deployment)
+    given = ("census", "--kind", "toy.fact")
+    code, said = await typed(deployment, *given)
+    assert code == 13
+    assert f"unrecorded: {effect} of toy.fact: the ledger does not know" in said
+    assert "What to do about unrecorded: the ledger was set back, perhaps:" in said
+    assert "`ascertain import FILE` and `ascertain sweep`" in said
+    rows = deployment.folder / "rows.jsonl"
+    row = {"state": "PROCESSING", "task": deployment.task("done")}
+    rows.write_text(json.dumps(row) + "\n")
+    code, said = await typed(deployment, "import", str(rows))
+    assert (code, said) == (0, "1 rows: 1 duplicate\n")
+    await typed(deployment, "sweep")
+    await deployment.wait_for_row(effect, lambda row: row.state is State.SETTLED)
+    code, said = await typed(deployment, *given)
+    assert code == 0, said
+    assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)

@@ -83,10 +83,11 @@ select seen, archived, last from ascertain.archive_page($1, $2::interval, $3::in
 
 -- name: measured
 -- How long attempts took, how late what happened was found, and how long effects stood in flight or in doubt, by
--- kind, over some effects in the order of their ids, which are hashes: a random sample.
+-- kind, over some effects in the order of their ids, which are hashes: a random sample. Of archived ones too, whose
+-- trails stay whole.
 with sample as materialized (
     select effect_id, kind, greatest(coalesce(happened_at, first_sent_at), created_at) as happened
-    from ascertain.effects order by effect_id limit $1
+    from ascertain.known_effects order by effect_id limit $1
 ),
 moves as (
     select
