@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from types import TracebackType
 from typing import Self
 
 import aiohttp
@@ -35,12 +34,7 @@ class OutsideControl:
         self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None))
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exception: object) -> None:
         if self._http is not None:
             await self._http.close()
 

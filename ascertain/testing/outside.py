@@ -23,7 +23,6 @@ import os
 import signal
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 from aiohttp import web
@@ -90,12 +89,7 @@ class Outside:
         self._port = self._runner.addresses[0][1]
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exception: object) -> None:
         self._courier.stop()
         self._provider.forget()
         if self._runner is not None:

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 _START_WITHIN_S = 30
@@ -42,12 +41,7 @@ class OutsideProcess:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exception: object) -> None:
         await self.kill()
 
     async def start(self) -> None:

@@ -25,7 +25,6 @@ from ascertain.testing.conformance.message import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import TracebackType
 
 
 _START_WITHIN_S: Final = 60
@@ -70,12 +69,7 @@ class Seat:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exception: object) -> None:
         await self.kill()
 
     async def start(self) -> Opened:
