@@ -6,12 +6,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ascertain import policy
+from ascertain.cli import story
 from ascertain.cli.known import Known, KnownEffect, Run
-from ascertain.contracts.claim import Granted
-from ascertain.contracts.effect import EffectRow
+from ascertain.contracts.claim import Granted, Verdict
+from ascertain.contracts.effect import EffectRow, Evidence, Receipt, State
+from ascertain.contracts.finding import Found
+from ascertain.contracts.outcome import NotDone, Unknown
 from ascertain.contracts.semantics import LookupBy
 from ascertain.contracts.status import OpenEffect, TaskStatus
+from ascertain.contracts.task import StepResult, TaskOutcome, TaskResult
 from ascertain.ledger.model import ModelLedger
+from ascertain.machine import Move
 from tests.core.rows import kind
 from tests.ledger.steps import request
 
@@ -90,3 +95,50 @@ class Night:
         return TaskStatus(
             task_id=TASK, kind="invoice", partition="p", state=row.state.value, open=opened
         )
+
+
+def lost(detail: str = "no answer within 2 s") -> Unknown:
+    told = Evidence(source="rule", rule="answer_lost", detail=detail)
+    return Unknown(error_class="answer_lost", evidence=told)
+
+
+def never_left() -> NotDone:
+    told = Evidence(source="phase", rule="never_left", detail="the name does not resolve")
+    return NotDone(error_class="never_left", evidence=told)
+
+
+def found(external_id: str = "fact-9") -> Found:
+    return Found(receipt=Receipt(external_id=external_id))
+
+
+def person(said: str, by: str = "ada", **body: object) -> Evidence:
+    return Evidence(source="person", rule="said", detail=f"{by}: {said}", body=body)
+
+
+async def decide(night: Night, move: Move, state: State, why: str, **changes: object) -> None:
+    before = await night.row()
+    verdict = Verdict(state, person(why, **changes.pop("body", {})), **changes)
+    await night.ledger.decide(EFFECT, before.version, move, verdict, "ada")
+
+
+def text(known: Known) -> str:
+    """Its whole story, as it is printed."""
+    return "\n".join(story.tell(known).lines())
+
+
+def done(external_id: str = "fact-9") -> TaskResult:
+    step = StepResult(
+        step="charge",
+        effect_id=EFFECT,
+        state=State.SETTLED,
+        receipt=Receipt(external_id=external_id),
+    )
+    return TaskResult(task_id=TASK, outcome=TaskOutcome.DONE, steps=(step,))
+
+
+async def quarantine(night: Night) -> None:
+    """What the rules make of a doubt about an outside that cannot be asked."""
+    row = await night.row()
+    given = policy.next_question(row, night.kind)
+    assert isinstance(given, policy.Give)
+    await night.ledger.converge(EFFECT, row.version, given.verdict, "host-2:88")

@@ -10,8 +10,7 @@ from ascertain.cli import story
 from ascertain.cli.program import build
 from ascertain.contracts.finding import Several
 from tests.cli import reference
-from tests.cli.cases import Night
-from tests.cli.test_story import lost
+from tests.cli.cases import Night, lost
 
 AGAIN = "write the pages anew with: python -m tests.cli.reference"
 
