@@ -46,6 +46,8 @@ _HELD_SHARE = 4
 HANDS_ON = frozenset({Action.TAKE, Action.DENY, Action.AMEND, Action.ABANDON})
 # Nothing but proof lets another input be sent, so nobody can insist on it.
 NEVER_INSISTED = frozenset({Action.AMEND, Action.UNDO})
+# Whether there is an undo says the task and no effect: `TaskStatus.undoable`.
+_BY_STATE = tuple(action for action in Action if action is not Action.UNDO)
 
 MOVE_OF: dict[Action, Move] = {
     Action.TAKE: Move.TAKE,
@@ -205,15 +207,15 @@ def judge(row: EffectRow, found: Finding, kind: Kind) -> Verdict | StillOpen:
     """What a finding makes of an ACCEPTED, UNKNOWN or QUARANTINED effect."""
     match found:
         case finding.Found():
-            return _seen(State.SETTLED, "found", "found by lookup", receipt=found.receipt)
+            looked = _looked("found", "found by lookup")
+            return Verdict(State.SETTLED, looked, receipt=found.receipt)
         case finding.Refused():
             if row.state is State.QUARANTINED:
                 return StillOpen(found.error_class, f"the outside says refused: {found.detail}")
             if _others_may_have_sent(row) and row.now < conclusive_at(row, kind):
                 return StillOpen(found.error_class, "the refusal may be an earlier attempt's")
-            return _seen(
-                State.REFUSED, "found_refused", found.detail, error_class=found.error_class
-            )
+            looked = _looked("found_refused", found.detail)
+            return Verdict(State.REFUSED, looked, error_class=found.error_class)
         case finding.Pending():
             return _pending(row, found)
         case finding.Several():
@@ -224,7 +226,7 @@ def judge(row: EffectRow, found: Finding, kind: Kind) -> Verdict | StillOpen:
             why = (
                 f"the fact {found.external_id} carries this id but differs from what was asked for"
             )
-            seen = {"expected": found.expected, "found": found.found}
+            seen: JsonObject = {"expected": found.expected, "found": found.found}
             return _stop(row, "differs", why, {"external_id": found.external_id, **seen})
         case finding.Unknowable():
             return _unknowable(row, found, kind)
@@ -239,7 +241,8 @@ def _pending(row: EffectRow, found: finding.Pending) -> Verdict | StillOpen:
     job_id = found.job_id or row.job_id
     if row.state is not State.UNKNOWN or job_id is None:
         return still
-    return _seen(State.ACCEPTED, "pending", still.reason, job_id=job_id, error_class="pending")
+    looked = _looked("pending", still.reason)
+    return Verdict(State.ACCEPTED, looked, error_class="pending", job_id=job_id)
 
 
 def _unknowable(row: EffectRow, found: finding.Unknowable, kind: Kind) -> Verdict | StillOpen:
@@ -274,13 +277,12 @@ def _absent(row: EffectRow, kind: Kind) -> Verdict | StillOpen:
 
 
 def _clear(row: EffectRow, kind: Kind, rule: str, why: str) -> Verdict:
-    evidence = Evidence(source="lookup", rule=rule, detail=why)
-    return Verdict(State.CLEAR, evidence, error_class=rule, retry_at_in=retry_wait(row, kind))
+    wait = retry_wait(row, kind)
+    return Verdict(State.CLEAR, _looked(rule, why), error_class=rule, retry_at_in=wait)
 
 
-def _seen(state: State, rule: str, detail: str, **fields: object) -> Verdict:
-    evidence = Evidence(source="lookup", rule=rule, detail=detail)
-    return Verdict(state, evidence, **fields)  # type: ignore[arg-type]
+def _looked(rule: str, detail: str) -> Evidence:
+    return Evidence(source="lookup", rule=rule, detail=detail)
 
 
 def _quarantine(rule: str, why: str) -> Verdict:
@@ -289,10 +291,10 @@ def _quarantine(rule: str, why: str) -> Verdict:
     )
 
 
-def _stop(row: EffectRow, rule: str, why: str, body: dict[str, object]) -> Verdict | StillOpen:
+def _stop(row: EffectRow, rule: str, why: str, body: JsonObject) -> Verdict | StillOpen:
     if row.state is State.QUARANTINED:
         return StillOpen(rule, why)
-    evidence = Evidence(source="lookup", rule=rule, detail=why, body=body)  # type: ignore[arg-type]
+    evidence = Evidence(source="lookup", rule=rule, detail=why, body=body)
     return Verdict(State.QUARANTINED, evidence, error_class=rule)
 
 
@@ -404,7 +406,7 @@ def standing_of(row: EffectRow, kind: Kind, why: str = "") -> Standing:
         reason=why or row.evidence.detail,
         conclusive_at=conclusive_at(row, kind) if in_doubt and kind.semantics.lookup else None,
         act_from=quiet_at(row, kind) if _may_still_land(row, kind) else None,
-        safe_next=tuple(act.value for act in Action if leads_to(act, row.state)),
+        safe_next=tuple(act.value for act in _BY_STATE if leads_to(act, row.state)),
         askable=kind.semantics.lookup is not None,
     )
 
@@ -429,7 +431,9 @@ def allowed(action: Action, row: EffectRow, kind: Kind) -> str | None:
         if row.state is State.IN_FLIGHT:
             until = f"{row.lease_until:%H:%M:%S} UTC"
             return f"an attempt is in flight, do not act yet; its permit ends at {until}"
-        able = ", ".join(each for each in Action if leads_to(each, row.state)) or "nothing"
+        able = ", ".join(each for each in _BY_STATE if leads_to(each, row.state)) or "nothing"
+        if leads_to(Action.UNDO, row.state):
+            able = "undo, if its step declares one"
         return f"{action} is not possible while the effect is {row.state}; possible is {able}"
     if action in HANDS_ON and _may_still_land(row, kind):
         until = f"{quiet_at(row, kind):%H:%M:%S} UTC"

@@ -17,7 +17,7 @@ from drill.points import Plan, Strike
 from starter.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from pydantic import JsonValue
     from temporalio.api.enums.v1 import EventType
@@ -104,9 +104,16 @@ class Scene:
         task_id = None if cell is None else cell.task_id
         self.notes.append(Note(datetime.now(UTC), lane, what, task_id))
 
-    async def worker(self, name: str, **changes: object) -> Worker:
-        """Start a worker; ``changes`` as in ``Deployment.worker``."""
-        made = self.deployment.worker(**changes)  # type: ignore[arg-type]
+    async def worker(
+        self,
+        name: str,
+        plan: Plan | None = None,
+        *,
+        address: str | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> Worker:
+        """Start a worker; for the rest see ``Deployment.worker``."""
+        made = self.deployment.worker(plan, address=address, variables=variables)
         await made.start()
         self.note("worker", f"{name} polls (pid {made.pid})")
         return made

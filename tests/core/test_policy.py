@@ -314,6 +314,15 @@ def test_what_is_safe_next_is_what_would_be_accepted():
         assert accepted == (action.value in standing.safe_next), action
 
 
+def test_what_an_effect_cannot_tell_is_not_offered_as_its_safe_next_step():
+    settled = row(State.SETTLED, now=LATER)
+    assert policy.standing_of(settled, kind()).safe_next == ()
+    said = policy.refusal(command(Action.CONFIRM), settled, kind())
+    assert said == (
+        "confirm is not possible while the effect is SETTLED; possible is undo, if its step declares one"
+    )
+
+
 def test_the_standing_says_from_when_a_person_may_act():
     early = policy.standing_of(row(State.QUARANTINED, now=T0), kind())
     late = policy.standing_of(row(State.QUARANTINED, now=LATER), kind())
