@@ -23,28 +23,23 @@ class ProcessSecrets:
         """The secret, without a trailing line end.
 
         Raises:
-            MissingSecret: It is in neither place.
+            MissingSecret: It is in neither place, or its file cannot be read.
         """
-        value = os.environ.get(f"ASCERTAIN_SECRET_{name}")
-        if value is not None:
-            return value
-        folder = os.environ.get(FOLDER_VARIABLE)
-        if folder is not None and name.replace("_", "").isalnum():
-            file = Path(folder) / name
-            if file.is_file():
-                return file.read_text("utf-8").rstrip("\r\n")
-        raise MissingSecret(
-            f"secret {name} is missing: set ASCERTAIN_SECRET_{name}, or put it into a file {name} in "
-            f"the folder that {FOLDER_VARIABLE} names"
-        )
+        value = _found(name)
+        if value is None:
+            raise MissingSecret(
+                f"secret {name} is missing: set ASCERTAIN_SECRET_{name}, or put it into a file {name} in "
+                f"the folder that {FOLDER_VARIABLE} names"
+            )
+        return value
 
     def require(self, names: Iterable[str]) -> None:
         """See that all of them are here.
 
         Raises:
-            MissingSecret: Some are not; the message names each of these.
+            MissingSecret: Some are not; the message names each of these. Or the file of one cannot be read.
         """
-        missing = [name for name in sorted(set(names)) if not self._has(name)]
+        missing = [name for name in sorted(set(names)) if _found(name) is None]
         if missing:
             variables = ", ".join(f"ASCERTAIN_SECRET_{name}" for name in missing)
             raise MissingSecret(
@@ -52,9 +47,26 @@ class ProcessSecrets:
                 f"{variables}, or put each into a file of its name in the folder that {FOLDER_VARIABLE} names"
             )
 
-    def _has(self, name: str) -> bool:
-        try:
-            self.reveal(name)
-        except MissingSecret:
-            return False
-        return True
+
+def _found(name: str) -> str | None:
+    value = os.environ.get(f"ASCERTAIN_SECRET_{name}")
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if value is not None or folder is None or not name.replace("_", "").isalnum():
+        return value
+    return _content(name, Path(folder) / name)
+
+
+def _content(name: str, file: Path) -> str | None:
+    """What a secret's file holds; None if there is none."""
+    try:
+        return file.read_text("utf-8").rstrip("\r\n")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        why = f"cannot be read: {error.strerror}"
+    except UnicodeDecodeError:
+        why = "is not UTF-8"
+    # Not in the handler: the error of a decoder holds the bytes.
+    raise MissingSecret(
+        f"secret {name}: its file {file} {why}; let it be text that this process may read"
+    )
