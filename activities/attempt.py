@@ -111,7 +111,7 @@ class Attempt:
         try:
             written = await persist(lambda: self.ledger.record(lease, came_to, retry_in=retry_in))
             if isinstance(written, Taken):
-                taken = doubt("fact_taken", f"{written.external_id} proves {written.effect_id}")
+                taken = doubt("fact_taken", written.why)
                 written = await persist(lambda: self.ledger.record(lease, taken))
         except LedgerDown as error:
             return directive.ReconcileIn(

@@ -291,8 +291,10 @@ def _answer(asked: Asked, written: Written) -> CommandAnswer:
     match written:
         case Moved(row=row):
             return _applied(asked.command, row, asked.kind, f"applied: the effect is {row.state}")
-        case Taken(external_id=fact, effect_id=other, row=row):
-            return asked.refused(f"the fact {fact} already proves {other}", row)
+        case Taken(row=row):
+            look = f"`ascertain explain {written.task_id}` tells on which evidence"
+            own = "confirm with the external_id of this effect's own fact, or deny it if there is none"
+            return asked.refused(f"{written.why}; {look}; {own}", row)
         case _ if written.row is None:
             return asked.refused("the effect is not in the ledger")
         case _:

@@ -143,7 +143,7 @@ class Reconcile:
         ledger, by = self._serving.ledger, self._serving.identity
         written = await ledger.converge(row.effect_id, row.version, verdict, by)
         if isinstance(written, Taken):
-            why = f"the fact {written.external_id} already proves {written.effect_id}"
+            why = written.why
             if row.state is State.QUARANTINED:
                 return policy.directive_for(row, served.kind, why=why)
             evidence = Evidence(source="rule", rule="fact_taken", detail=why)

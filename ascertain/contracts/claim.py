@@ -167,11 +167,23 @@ class Stale:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The write changed nothing: its fact outside already proves another effect."""
+    """The write changed nothing: its fact outside already proves another effect.
+
+    Attributes:
+        effect_id: The other effect, and ``task_id`` whose it is.
+        row: The effect that the write was about, as it stands.
+    """
 
     external_id: str
     effect_id: str
+    task_id: str
     row: EffectRow | None
+
+    @property
+    def why(self) -> str:
+        """The same in words."""
+        proved = f"effect {self.effect_id} of task {self.task_id}"
+        return f"the fact {self.external_id} already proves {proved}"
 
 
 Written = Moved | Stale | Taken

@@ -85,11 +85,11 @@ class Memory:
             None,
         )
 
-    def proved_by(self, kind: str, external_id: str) -> str | None:
+    def proved_by(self, kind: str, external_id: str) -> EffectRow | None:
         """The effect that a fact proves."""
         return next(
             (
-                row.effect_id
+                row
                 for row in self.rows.values()
                 if (row.kind, row.external_id) == (kind, external_id)
             ),

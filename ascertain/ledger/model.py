@@ -290,7 +290,8 @@ class ModelLedger(ModelGates, ModelReading):
         if write.state is State.SETTLED and write.external_id is not None:
             other = self._memory.proved_by(row.kind, write.external_id)
             if other is not None:
-                return Taken(write.external_id, other, twin.read(row, now))
+                standing = twin.read(row, now)
+                return Taken(write.external_id, other.effect_id, other.task_id, standing)
         after = twin.written(row, write, by, now)
         self._keep(row, after, Told(write.move, by, after.evidence, write.receipt))
         return Moved(after)

@@ -301,8 +301,9 @@ class PostgresLedger(PostgresGates, PostgresReading):
         if not found or write.external_id is None:
             return None
         row = rows.effect_row(found[0])
-        proved = await self._session.fetch(_PROVED_BY, row.kind, write.external_id)
-        return Taken(write.external_id, proved[0]["effect_id"], row) if proved else None
+        for other in await self._session.fetch(_PROVED_BY, row.kind, write.external_id):
+            return Taken(write.external_id, other["effect_id"], other["task_id"], row)
+        return None
 
 
 def _converging(

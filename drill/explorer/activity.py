@@ -109,7 +109,7 @@ class _NotingLedger:
 
     async def converge(self, _effect_id: str, _version: int, verdict: Verdict, _by: str) -> Written:
         if self._taken and verdict.receipt is not None:
-            return Taken(verdict.receipt.external_id, ANOTHER, self._case.row)
+            return Taken(verdict.receipt.external_id, ANOTHER, ANOTHER, self._case.row)
         raise _NotedError(conclusion_of(verdict))
 
     async def decide(

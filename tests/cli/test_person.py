@@ -82,6 +82,25 @@ async def test_a_stale_version_is_refused_with_what_changed_and_exit_code_4(depl
     assert (await row(deployed, task_id)).version == before.version
 
 
+async def test_a_fact_of_another_effect_is_refused_with_its_task_and_what_to_do(deployed):
+    other, task_id = await quarantined(deployed), await quarantined(deployed)
+    (fact,) = deployed.outside.books.facts_of(deployed.effect_id(other))
+    said = ("--reason", "seen in the books", "--external-id", fact.id)
+    for each, code in ((other, 0), (task_id, 4)):
+        version = ("--version", str((await standing(deployed, each)).version))
+        answer = await deployed.cli(
+            "takeover", each, "confirm", *said, *version, "--json", code=code
+        )
+        if each == other:
+            assert answer.document["standing"]["safe_next"] == []  # its step declares no undo
+    assert answer.sentence == (
+        f"task {task_id}: confirm refused: the fact {fact.id} already proves effect "
+        f"{deployed.effect_id(other)} of task {other}; `ascertain explain {other}` tells on which evidence; "
+        "confirm with the external_id of this effect's own fact, or deny it if there is none"
+    )
+    assert (await row(deployed, task_id)).state == "QUARANTINED"
+
+
 async def test_a_command_for_another_effect_is_refused(deployed):
     task_id = await quarantined(deployed)
     version = str((await standing(deployed, task_id)).version)

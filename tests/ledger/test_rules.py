@@ -282,7 +282,7 @@ async def test_a_fact_outside_proves_one_effect(either: Ledger) -> None:
     lease = await granted(either, "2")
     before = await standing(either, "2")
     taken = await either.record(lease, settled("fact-1"))
-    assert taken == Taken("fact-1", "ef1-1", before)
+    assert taken == Taken("fact-1", "ef1-1", "task-1", before)
     assert await standing(either, "2") == before
     assert len(await either.audit("ef1-2")) == 1
 

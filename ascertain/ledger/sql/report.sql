@@ -82,7 +82,7 @@ where e.kind = $1 and e.external_id = any ($2::text[]) and e.state = 'SETTLED'
 
 -- name: proved_by
 -- The effect of this kind that a fact outside proves.
-select e.effect_id
+select e.effect_id, e.task_id
 from ascertain.known_effects as e
 where e.kind = $1 and e.external_id = $2 and e.state = 'SETTLED'
 
