@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from pydantic import ValidationError
 
 from ascertain import keys
-from ascertain.contracts.fault import faults
+from ascertain.contracts.fault import faults, near
 from ascertain.contracts.task import Task
 from ascertain.errors import InvalidTask, UnknownKind
 
@@ -71,7 +71,7 @@ def _parse(candidate: Mapping[str, JsonValue]) -> Task:
     try:
         return Task.model_validate(candidate)
     except ValidationError as error:
-        raise InvalidTask(f"{named}: {faults(error, 'task')}") from None
+        raise InvalidTask(f"{named}: {faults(error, 'task', form=Task)}") from None
 
 
 def _name(candidate: Mapping[str, JsonValue]) -> str:
@@ -126,9 +126,9 @@ def _inputs(task: Task) -> list[tuple[str, JsonObject]]:
 def _check_kinds(task: Task, kinds: Collection[str]) -> None:
     named = {step.kind for step in task.steps}
     named |= {step.undo.kind for step in task.steps if step.undo is not None}
-    missing = sorted(named - set(kinds))
+    missing = ", ".join(f"{kind}{near(kind, kinds)}" for kind in sorted(named - set(kinds)))
     if missing:
         raise UnknownKind(
-            f"task {task.task_id!r}: no such kind of effect here: {', '.join(missing)}; "
+            f"task {task.task_id!r}: no such kind of effect here: {missing}; "
             f"this deployment serves {', '.join(sorted(kinds)) or 'none'}"
         )

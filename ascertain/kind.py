@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from pydantic import ValidationError
 
 from ascertain.contracts import names
-from ascertain.contracts.fault import faults
+from ascertain.contracts.fault import faults, near
 from ascertain.contracts.measured import Measured, limited
 from ascertain.contracts.semantics import Semantics
 from ascertain.errors import InvalidSettings
@@ -39,10 +39,11 @@ def build_kind(
     try:
         semantics = Semantics.model_validate({**declared, **chosen.semantics})
     except ValidationError as error:
-        raise InvalidSettings(f'kinds."{name}".semantics.{faults(error)}') from None
+        words = faults(error, form=Semantics, at=f'kinds."{name}".semantics')
+        raise InvalidSettings(words) from None
     if chosen.measured is not None:
         semantics = _within(name, semantics, _measured(name, chosen.adapter, chosen.measured))
-    return Kind(name, semantics, chosen.policy, adapter, task_queue)
+    return Kind(name, semantics, chosen.policy, adapter, task_queue, chosen.digest)
 
 
 def _factory(kind: str, adapter: str) -> AdapterFactory:
@@ -52,21 +53,22 @@ def _factory(kind: str, adapter: str) -> AdapterFactory:
             return cast("AdapterFactory", getattr(import_module(module), attribute))
         except (ImportError, AttributeError) as error:
             raise InvalidSettings(
-                f'kinds."{kind}": cannot load adapter {adapter}: {error}; install its package, or name '
+                f'kinds."{kind}".adapter: cannot load {adapter}: {error}; install its package, or name '
                 "its folder in PYTHONPATH"
             ) from error
     found = entry_points(group=GROUP, name=adapter)
     if not found:
-        known = ", ".join(sorted(entry.name for entry in entry_points(group=GROUP)))
+        known = sorted(entry.name for entry in entry_points(group=GROUP))
         raise InvalidSettings(
-            f'kinds."{kind}": no adapter is named {adapter}; there are: {known}; '
+            f'kinds."{kind}".adapter: no adapter is named {adapter}{near(adapter, known)}; '
+            f"there are: {', '.join(known)}; "
             "another one is there once its package is installed, and `module:factory` needs no name"
         )
     try:
         return cast("AdapterFactory", next(iter(found)).load())
     except ImportError as error:
         raise InvalidSettings(
-            f'kinds."{kind}": adapter {adapter} needs a package that is not installed ({error}); '
+            f'kinds."{kind}".adapter: {adapter} needs a package that is not installed ({error}); '
             f"for a built-in adapter: pip install 'ascertain[{adapter}]'"
         ) from error
 

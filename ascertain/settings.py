@@ -24,14 +24,16 @@ environment configuration (``TEMPORAL_ADDRESS``, ``TEMPORAL_NAMESPACE``, ``TEMPO
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from pydantic import Field, JsonValue, StringConstraints, ValidationError
+from pydantic import Field, JsonValue, PrivateAttr, StringConstraints, ValidationError
+from typing_extensions import override
 
 from ascertain.contracts import names
 from ascertain.contracts.breaker import Breaker
@@ -39,9 +41,6 @@ from ascertain.contracts.fault import faults
 from ascertain.contracts.semantics import Policy
 from ascertain.contracts.value import JsonObject, KindName, StrictValue
 from ascertain.errors import InvalidSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9*:._/-]{1,253}$")]
 Address = Annotated[
@@ -71,6 +70,12 @@ class KindSettings(StrictValue):
     semantics: dict[str, JsonValue] = Field(default_factory=dict)
     policy: Policy = Policy()
     measured: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """Tells this table from others; of a secret it covers the name alone, for no more stands here."""
+        told = self.model_dump(mode="json", exclude_defaults=True)
+        return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 class LedgerSettings(StrictValue):
@@ -137,6 +142,19 @@ class Settings(StrictValue):
     kinds: dict[KindName, KindSettings] = Field(default_factory=dict)
     breakers: tuple[Breaker, ...] = ()
 
+    _file: Path | None = PrivateAttr(default=None)
+
+    @override
+    def model_post_init(self, context: object, /) -> None:
+        """Remember the file that they were read from, which the context names."""
+        self._file = context if isinstance(context, Path) else None
+
+    def faulty(self, why: str) -> InvalidSettings:
+        """What is wrong with them, for whoever finds that out later than `load`; names their file."""
+        return InvalidSettings(
+            why if self._file is None else f"the deployment file {self._file}: {why}"
+        )
+
     @property
     def ledger_url(self) -> str:
         """The ledger's address: the environment's, or else the deployment file's.
@@ -181,20 +199,6 @@ def named_address(variable: str) -> str | None:
         raise InvalidSettings(f"{variable}_FILE names {file}, which cannot be read") from None
 
 
-def poller(identity: str, kinds: Collection[str]) -> str:
-    """How a worker that serves these kinds names itself to Temporal: who reads it can compare."""
-    return f"{identity}#{_digest(kinds)}"
-
-
-def serves_the_same(name: str, kinds: Collection[str]) -> bool:
-    """Whether a worker of that name serves the same kinds; so does one that does not say."""
-    return "#" not in name or name.rpartition("#")[2] == _digest(kinds)
-
-
-def _digest(kinds: Collection[str]) -> str:
-    return sha256("\n".join(sorted(kinds)).encode()).hexdigest()[:8]
-
-
 def load(path: Path | None = None) -> Settings:
     """Read the deployment file: the given one, ``$ASCERTAIN_CONFIG``, or ``./ascertain.toml`` if it is there.
 
@@ -206,17 +210,21 @@ def load(path: Path | None = None) -> Settings:
     if named is None:
         return Settings()
     try:
-        return Settings.model_validate(tomllib.loads(named.read_text("utf-8")))
+        return Settings.model_validate(tomllib.loads(named.read_text("utf-8")), context=named)
     except FileNotFoundError:
         raise InvalidSettings(f"the deployment file {named} does not exist") from None
     except OSError as error:
         raise InvalidSettings(
             f"cannot read the deployment file {named}: {error.strerror}"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        where = f"byte {error.start + 1} cannot be read"
+        raise InvalidSettings(f"the deployment file {named} is not UTF-8: {where}") from None
+    except tomllib.TOMLDecodeError as error:
         raise InvalidSettings(f"the deployment file {named} is not TOML: {error}") from error
     except ValidationError as error:
-        raise InvalidSettings(f"the deployment file {named}: {faults(error)}") from None
+        words = faults(error, "the whole", form=Settings)
+        raise InvalidSettings(f"the deployment file {named}: {words}") from None
 
 
 def found() -> Path | None:

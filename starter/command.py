@@ -53,7 +53,7 @@ def dev(
     ] = False,
     config: option.Config = None,
     port_base: Annotated[
-        int | None, typer.Option(metavar="N", help="Listen on N, N+1, N+2 and N+3.")
+        int | None, typer.Option(metavar="N", help="Listen on N, N+1, N+2 and N+3, or not at all.")
     ] = None,
     env: Annotated[
         bool, typer.Option("--env", help="Print the variables of the running stack, and stop.")

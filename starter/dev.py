@@ -50,7 +50,7 @@ async def run(plan: Plan, say: Say, on_ready: Callable[[stacks.Stack, Path | Non
 
 
 async def _run(plan: Plan, say: Say, on_ready: Callable[[stacks.Stack, Path | None], None]) -> None:
-    config = plans.find_config(plan.config)
+    config = await plans.find_config(plan)
     async with _alone(plan.data), _started(say) as running:
         idle = {plans.UI: plan.headless, plans.OUTSIDE: config is not None}
         ports = plans.choose_ports(plan.port_base, say, [name for name in idle if idle[name]])

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 from ascertain import settings as deployment
 from ascertain.errors import SetupError
 from starter.process import free_port, port_is_free
+from workers.registry import try_kinds
+from workers.secret import ProcessSecrets
 
 if TYPE_CHECKING:
     from ascertain.cli.stack import Stack
@@ -27,6 +29,13 @@ OUTSIDE_PORT: Final = 7300
 
 UI: Final = "Web UI"
 OUTSIDE: Final = "toy outside"
+# In the order of `Ports`.
+USUAL: Final[Mapping[str, int]] = {
+    "Temporal": 7233,
+    UI: 8233,
+    "PostgreSQL": 7432,
+    OUTSIDE: OUTSIDE_PORT,
+}
 
 _LAST_BASE: Final = 65_000
 
@@ -59,7 +68,7 @@ class Ports:
 
 
 def choose_ports(base: int | None, say: Say, idle: Collection[str] = ()) -> Ports:
-    """The usual ports, or those from ``base`` on, each replaced by a free one if it is taken.
+    """Those from ``base`` on; or the usual ports, each replaced by a free one if it is taken.
 
     Args:
         base: The first of four; None: the usual ones.
@@ -67,18 +76,26 @@ def choose_ports(base: int | None, say: Say, idle: Collection[str] = ()) -> Port
         idle: What is not started, so that its port does not matter.
 
     Raises:
-        SetupError: ``base`` leaves no room for four ports.
+        SetupError: ``base`` leaves no room for four ports, or one of them is taken.
     """
-    if base is None:
-        wanted = {"Temporal": 7233, UI: 8233, "PostgreSQL": 7432, OUTSIDE: OUTSIDE_PORT}
-    elif 1 <= base <= _LAST_BASE:
-        names = ("Temporal", UI, "PostgreSQL", OUTSIDE)
-        wanted = {name: base + number for number, name in enumerate(names)}
-    else:
-        raise SetupError(f"--port-base must lie between 1 and {_LAST_BASE}")
+    if base is not None:
+        return _ports_from(base, idle)
     return Ports(
-        *(port if name in idle else _choose(name, port, say) for name, port in wanted.items())
+        *(port if name in idle else _choose(name, port, say) for name, port in USUAL.items())
     )
+
+
+def _ports_from(base: int, idle: Collection[str]) -> Ports:
+    """What was asked for is there or is not: who names a port has told others of it."""
+    if not 1 <= base <= _LAST_BASE:
+        raise SetupError(f"--port-base must lie between 1 and {_LAST_BASE}")
+    for port, name in enumerate(USUAL, start=base):
+        if name not in idle and not port_is_free(port):
+            raise SetupError(
+                f"port {port}, which --port-base {base} gives to {name}, is taken by another program: stop "
+                "that one, or choose another --port-base"
+            )
+    return Ports(*range(base, base + len(USUAL)))
 
 
 def _choose(name: str, port: int, say: Say) -> int:
@@ -89,16 +106,19 @@ def _choose(name: str, port: int, say: Say) -> int:
     return other
 
 
-def find_config(config: Path | None) -> Path | None:
+async def find_config(plan: Plan) -> Path | None:
     """The deployment file that is to be served; None: the example.
 
     Raises:
-        InvalidSettings: It is wrong.
+        InvalidSettings: It is wrong, the options of its kinds too if a worker is to serve them.
+        MissingSecret: Our environment, which that worker gets, has not all secrets that it names.
     """
-    chosen = config or deployment.found()
+    chosen = plan.config or deployment.found()
     if chosen is None:
         return None
-    deployment.load(chosen)
+    settings = deployment.load(chosen)
+    if plan.worker:
+        await try_kinds(settings, ProcessSecrets())
     return chosen.absolute()
 
 

@@ -19,7 +19,7 @@ from ascertain.ledger.postgres import open_ledger
 from ascertain.watch import Watch
 from workers.metered import metered
 from workers.namespace import ensure_search_attributes
-from workers.registry import build_kinds
+from workers.registry import build_kinds, close
 from workers.schedule import ensure_schedules
 from workers.secret import ProcessSecrets
 from workers.watched import HELD_UP, SERVICE, held_up, watched
@@ -71,7 +71,7 @@ async def serve(
     kinds = build_kinds(settings, secrets, role.queues)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, telemetry.shutdown)
-        stack.push_async_callback(_close_adapters, kinds)
+        stack.push_async_callback(close, kinds)
         secrets.require(_named_secrets(settings, role, kinds))
         exposition = await watched(settings.worker, kinds, stack)
         client = await connect_temporal()
@@ -137,9 +137,3 @@ def _ready_line(kinds: Mapping[str, Kind], queues: tuple[str, ...], namespace: s
     served = ", ".join(sorted(name for name, kind in kinds.items() if kind.adapter)) or "no kinds"
     also = f" and queues {', '.join(queues)}" if queues else ""
     return f"{identity()} serves {served} in namespace {namespace}{also}"
-
-
-async def _close_adapters(kinds: Mapping[str, Kind]) -> None:
-    for kind in kinds.values():
-        if kind.adapter is not None:
-            await kind.adapter.aclose()

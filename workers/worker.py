@@ -23,7 +23,7 @@ from activities.replay import ReplayAct, ReplaySelect
 from activities.serving import Serving
 from activities.sweep import Sweep
 from ascertain.client import Client as TaskClient
-from ascertain.settings import poller
+from ascertain.contracts.poller import poller
 from workers.discretion import Discretion
 from workers.nexus import TaskService
 from workers.orphan import TemporalTasks
@@ -122,7 +122,7 @@ def build_workers(
             activities=activities,
             max_concurrent_activities=role.max_concurrent,
             graceful_shutdown_timeout=DRAIN,
-            identity=poller(serving.identity, serving.kinds),
+            identity=_name(serving),
             deployment_config=deployment_config(),
             interceptors=[Discretion()],
         )
@@ -132,6 +132,11 @@ def build_workers(
         activities = [*activities, *_about_tasks(serving, submitter)]
         workers.append(_orchestrator(client, serving, role, task_queue, activities))
     return workers
+
+
+def _name(serving: Serving) -> str:
+    tables = {name: kind.digest for name, kind in serving.kinds.items()}
+    return poller(serving.identity, tables)
 
 
 def _about_effects(
@@ -194,6 +199,6 @@ def _orchestrator(
         disable_eager_activity_execution=True,
         max_concurrent_local_activities=role.max_concurrent,
         graceful_shutdown_timeout=DRAIN,
-        identity=poller(serving.identity, serving.kinds),
+        identity=_name(serving),
         deployment_config=deployment_config(),
     )

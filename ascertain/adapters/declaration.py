@@ -22,6 +22,7 @@ from ascertain.adapters.request_form import HeaderName, WriteForm
 from ascertain.adapters.template import ABOUT_EFFECT, Template
 from ascertain.adapters.throttle import Throttle
 from ascertain.adapters.wire import WireSettings
+from ascertain.contracts.fault import faults
 from ascertain.contracts.value import StrictValue
 from ascertain.errors import InvalidSettings
 
@@ -158,14 +159,5 @@ def read(model: type[Model], kind: str, options: Mapping[str, JsonValue]) -> Mod
     try:
         return model.model_validate(dict(options))
     except ValidationError as error:
-        faults = error.errors(include_input=False, include_url=False)
-        words = "; ".join(f"{_key(kind, f['loc'])}: {_said(f['msg'])}" for f in faults)
+        words = faults(error, form=model, at=f'kinds."{kind}".options')
         raise InvalidSettings(words) from None
-
-
-def _key(kind: str, place: tuple[int | str, ...]) -> str:
-    return ".".join([f'kinds."{kind}".options', *(str(step) for step in place if step != "[key]")])
-
-
-def _said(message: str) -> str:
-    return message.removeprefix("Value error, ")

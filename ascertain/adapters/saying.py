@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import ValidationError
 
 from ascertain.contracts.effect import Evidence, Receipt
+from ascertain.contracts.fault import faults
 from ascertain.contracts.outcome import NotDone, Refused, Settled, Unknown
 from ascertain.contracts.value import StrictValue
 from ascertain.errors import InvalidTask
@@ -65,6 +66,4 @@ def checked(model: type[Model], content: Mapping[str, JsonValue]) -> Model:
     try:
         return model.model_validate(dict(content))
     except ValidationError as error:
-        faults = error.errors(include_input=False, include_url=False)
-        words = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults]
-        raise InvalidTask("; ".join(words)) from None
+        raise InvalidTask(faults(error, "the input", form=model)) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
@@ -27,10 +27,10 @@ from ascertain.cli.text import counted, plain
 from ascertain.cli.wording import age
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
+from ascertain.contracts.poller import Served, served
 from ascertain.contracts.secret import named_in
 from ascertain.errors import AscertainError, InvalidSettings, SetupError
 from ascertain.ledger.session import place as address
-from ascertain.settings import serves_the_same
 
 if TYPE_CHECKING:
     from temporalio.client import Client as TemporalClient
@@ -44,6 +44,18 @@ _OLDEST_PYTHON: Final = (3, 11)
 _ATTRIBUTES: Final = (*names.KEYWORD_ATTRIBUTES, *names.DATETIME_ATTRIBUTES)
 # An idle worker asks for work once a minute; the server remembers for minutes who did and died.
 _POLL: Final = timedelta(seconds=75)
+
+# What is wrong with a worker that serves otherwise than this deployment file says, and what mends it.
+_DIFFERENCES: Final = {
+    Served.OTHER_KINDS: (
+        "other kinds than this deployment file",
+        "the same kinds: what one does not know waits for another",
+    ),
+    Served.OTHER_TABLES: (
+        "the kinds of this deployment file, but another adapter, options, semantics or policy of one",
+        "the same file, and restart those that were started before a change of it",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,19 +187,19 @@ async def _pollers(client: TemporalClient, where: Place) -> Check:
     if not asked:
         still = f"{nobody_serves(queue)}, so tasks stand still"
         return Check("worker", "warning", still, "start one with `ascertain worker`")
-    told = {name: f"{name} ({age(ago)} ago)" for name, ago in asked.items()}
-    others = [told[name] for name in asked if not serves_the_same(name, where.settings.kinds)]
+    tables = {name: chosen.digest for name, chosen in where.settings.kinds.items()}
     stopped = f"one that was stopped since is named for {age(_POLL)}"
-    if not others:
-        who = ", ".join(told.values())
-        return Check("worker", "ok", f"asked for work of task queue {queue}: {who}; {stopped}")
-    return Check(
-        "worker",
-        "warning",
-        f"asked for work of task queue {queue} with other kinds than this deployment file: "
-        f"{', '.join(others)}; {stopped}",
-        "give all workers of a task queue the same kinds: what one does not know waits for another",
-    )
+    for how, (fault, why) in _DIFFERENCES.items():
+        others = {name: ago for name, ago in asked.items() if served(name, tables) is how}
+        if others:
+            told = f"asked for work of task queue {queue} with {fault}: {_named(others)}; {stopped}"
+            return Check("worker", "warning", told, f"give all workers of a task queue {why}")
+    told = f"asked for work of task queue {queue}: {_named(asked)}; {stopped}"
+    return Check("worker", "ok", told)
+
+
+def _named(asked: Mapping[str, timedelta]) -> str:
+    return ", ".join(f"{name} ({age(ago)} ago)" for name, ago in asked.items())
 
 
 def nobody_serves(queue: str) -> str:

@@ -14,6 +14,7 @@ from ascertain.cli.failure import asked_once
 from ascertain.cli.replay import operations, print_tally, said
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
+from ascertain.contracts.fault import faults
 from ascertain.contracts.incident import PREFIX, Approval, IncidentRequest, Step
 from ascertain.errors import AscertainError, CommandRefused, NotFound, Unavailable
 
@@ -53,9 +54,7 @@ async def open_(
             }
         )
     except ValidationError as error:
-        fault = error.errors(include_input=False, include_url=False)[0]
-        name = ".".join(str(part) for part in fault["loc"])
-        raise typer.BadParameter(f"{name}: {fault['msg']}") from None
+        raise typer.BadParameter(faults(error)) from None
     await (await operations(place.find(config))).open_incident(request)
     if as_json:
         output.document({"incident_id": request.incident_id, **request.model_dump(mode="json")})

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from ascertain.cli import output, place
 from ascertain.cli.failure import asked_once
 from ascertain.cli.obstacle import items_of, obstacles
+from ascertain.contracts.fault import faults
 from ascertain.contracts.incident import PREFIX
 from ascertain.contracts.replay import (
     ACTED,
@@ -72,9 +73,7 @@ class Wish:
                 }
             )
         except ValidationError as error:
-            fault = error.errors(include_input=False, include_url=False)[0]
-            name = ".".join(str(part) for part in fault["loc"])
-            raise typer.BadParameter(f"{name}: {fault['msg']}") from None
+            raise typer.BadParameter(faults(error)) from None
 
 
 async def start(replay_id: str | None, wish: Wish, config: Path | None, *, as_json: bool) -> None:
@@ -232,8 +231,7 @@ def said(operator: str, reason: str) -> Say:
     try:
         return Say(operator=operator, reason=reason)
     except ValidationError as error:
-        fault = error.errors(include_input=False, include_url=False)[0]
-        raise typer.BadParameter(f"{fault['loc'][0]}: {fault['msg']}") from None
+        raise typer.BadParameter(faults(error)) from None
 
 
 def print_tally(tally: Tally) -> None:

@@ -211,6 +211,7 @@ class Kind:
     Attributes:
         adapter: None where this process does not hold it (another queue's credentials).
         task_queue: The deployment's own, after which the kind's is named.
+        digest: Tells the table of the deployment file that it was made of from others.
     """
 
     name: str
@@ -218,6 +219,7 @@ class Kind:
     policy: Policy
     adapter: Adapter | None
     task_queue: str = names.TASK_QUEUE
+    digest: str = ""
 
     @property
     def queue(self) -> str | None:

@@ -67,6 +67,14 @@ def at_home(cli, server_directory) -> Cli:
     return Cli({**cli.environment, "ASCERTAIN_DATA": str(server_directory)}, cli.folder)
 
 
+def free_base() -> int:
+    """The first of four ports in a row that nobody listens on."""
+    while True:
+        base = free_port()
+        if all(port_is_free(port) for port in range(base, base + 4)):
+            return base
+
+
 def worker_pid(data: Path) -> int:
     """The worker's process id, from what it says of itself."""
     log = (data / "worker" / "worker.log").read_text()
@@ -76,7 +84,7 @@ def worker_pid(data: Path) -> int:
 
 async def test_the_first_task_settles_and_its_result_outlives_the_stack(at_home, server_directory):
     data = server_directory
-    base = str(free_port())
+    base = str(free_base())
     async with Dev(at_home, data, "--port-base", base) as dev:
         assert (data / "stack.json").stat().st_mode & 0o777 == 0o600
         first = await at_home("submit", str(FIRST), "--wait", "--json")
@@ -155,6 +163,26 @@ async def test_a_deployment_of_ones_own_is_read_before_anything_is_started(
     assert list(server_directory.iterdir()) == []
 
 
+async def test_the_options_of_every_kind_are_looked_at_before_anything_is_started(
+    at_home, server_directory, tmp_path
+):
+    file = tmp_path / "shop.toml"
+    fine = (
+        '[kinds."a.a"]\nadapter = "compute"\noptions = { function = "math:sqrt" }\n'
+        '[kinds."b.b"]\nadapter = "smtp"\n'
+        'options = { host = "mail", sender = "a@b.example", username = "a", password = "secret:MAIL" }\n'
+    )
+    file.write_text(fine.replace("host =", "prot = 25, host ="))
+    answer = await at_home("dev", "--config", str(file), code=7)
+    assert answer.sentence == (
+        f'the deployment file {file}: kinds."b.b".options.prot: there is no such field (did you mean port?)'
+    )
+    file.write_text(fine)
+    answer = await at_home("dev", "--config", str(file), code=7)
+    assert "secrets that the kinds of this worker name are missing: MAIL" in answer.sentence
+    assert list(server_directory.iterdir()) == []
+
+
 async def test_a_folder_with_something_else_in_it_is_left_alone(at_home, tmp_path):
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "a.txt").touch()
@@ -164,25 +192,37 @@ async def test_a_folder_with_something_else_in_it_is_left_alone(at_home, tmp_pat
     assert (tmp_path / "letters").stat().st_mode == before
 
 
-def test_a_taken_port_is_replaced_by_a_free_one_and_said_so():
+def test_a_usual_port_that_is_taken_is_replaced_by_a_free_one_and_said_so(monkeypatch):
     said: list[str] = []
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        base = taken.getsockname()[1]
-        ports = plan.choose_ports(base, said.append)
-        assert ports.temporal != base
+        usual = taken.getsockname()[1]
+        monkeypatch.setattr(plan, "USUAL", plan.USUAL | {"Temporal": usual})
+        ports = plan.choose_ports(None, said.append)
+        assert ports.temporal != usual
         assert port_is_free(ports.temporal)
         assert said[0] == (
-            f"Port {base} is taken by another program; Temporal listens on {ports.temporal} instead."
+            f"Port {usual} is taken by another program; Temporal listens on {ports.temporal} instead."
         )
 
 
-def test_the_port_of_what_is_not_started_does_not_matter():
-    said: list[str] = []
+async def test_a_port_that_was_asked_for_and_is_taken_is_named_and_nothing_is_started(
+    at_home, server_directory
+):
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        base = taken.getsockname()[1] - 3
-        ports = plan.choose_ports(base, said.append, [plan.OUTSIDE])
-        assert ports.outside == base + 3
-        assert not [words for words in said if plan.OUTSIDE in words]
+        port = taken.getsockname()[1]
+        answer = await at_home("dev", "--headless", "--port-base", str(port), code=7)
+    assert answer.sentence == (
+        f"port {port}, which --port-base {port} gives to Temporal, is taken by another program: stop that "
+        "one, or choose another --port-base"
+    )
+    assert [path.name for path in server_directory.iterdir()] == ["lock"]
+
+
+def test_the_port_of_what_is_not_started_does_not_matter():
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        base = taken.getsockname()[1]
+        ports = plan.choose_ports(base, print, list(plan.USUAL))
+        assert ports == plan.Ports(base, base + 1, base + 2, base + 3)
 
 
 @pytest.mark.parametrize("base", [0, 65_001])

@@ -60,9 +60,27 @@ async def test_doctor_says_what_to_do_about_everything_that_fails(deployed, bare
     assert "ascertain worker" in found["worker"]["advice"]
     assert found["ledger"]["verdict"] == "failed"
     assert "run `ascertain migrate`" in found["ledger"]["detail"]
-    assert "no adapter is named htp; there are: " in found["kind a.one"]["detail"]
+    unknown = f'the deployment file {config}: kinds."a.one".adapter: no adapter is named htp'
+    assert found["kind a.one"]["detail"].startswith(f"{unknown} (did you mean http?); there are: ")
     assert found["kind b.two"]["verdict"] == "failed"
     assert "set ASCERTAIN_SECRET_NOTES_KEY" in found["secret NOTES_KEY"]["detail"]
+
+
+async def test_doctor_tells_when_a_worker_serves_the_kinds_of_another_file(deployed, tmp_path):
+    text = (deployed.folder / "deployment.toml").read_text()
+    other = tmp_path / "other.toml"
+    other.write_text(text.replace("timeout = 1", "timeout = 2", 1))
+    answer = await deployed.cli("doctor", "--config", str(other), "--json")
+    (worker,) = [check for check in answer.document["checks"] if check["part"] == "worker"]
+    assert worker["verdict"] == "warning"
+    assert (
+        "with the kinds of this deployment file, but another adapter, options," in worker["detail"]
+    )
+    assert "give all workers of a task queue the same file" in worker["advice"]
+    other.write_text(text.replace("note.blind", "note.blynd"))
+    answer = await deployed.cli("doctor", "--config", str(other), "--json")
+    (worker,) = [check for check in answer.document["checks"] if check["part"] == "worker"]
+    assert "with other kinds than this deployment file" in worker["detail"]
 
 
 def test_a_worker_that_died_is_not_believed_to_serve_for_as_long_as_the_server_remembers_it():
@@ -126,7 +144,7 @@ async def test_doctor_names_the_key_that_is_wrong_in_the_deployment_file(cli, tm
     config = tmp_path / "ascertain.toml"
     config.write_text('[kinds."a.b"]\nadaptor = "http"\n')
     answer = await cli("doctor", code=7)
-    assert "failed   settings: the deployment file ascertain.toml: kinds.a.b.adapt" in answer.out
+    assert 'failed   settings: the deployment file ascertain.toml: kinds."a.b".adapt' in answer.out
 
 
 async def test_a_ledger_is_migrated_once_and_checked(cli, bare):
@@ -172,7 +190,7 @@ async def test_a_worker_with_a_wrong_deployment_ends_with_its_reason(deployed, t
     config = tmp_path / "wrong.toml"
     config.write_text('[kinds."a.one"]\nadapter = "nobody:nothing"\n')
     answer = await deployed.cli("worker", "--config", str(config), code=7)
-    assert 'kinds."a.one": cannot load adapter nobody:nothing' in answer.err.splitlines()[-1]
+    assert 'kinds."a.one".adapter: cannot load nobody:nothing' in answer.err.splitlines()[-1]
     assert answer.out == ""
 
 

@@ -6,10 +6,11 @@ import pytest
 from pydantic import ValidationError
 
 from ascertain.contracts.command import Command
-from ascertain.contracts.fault import faults
+from ascertain.contracts.fault import WORDS, faults
 from ascertain.contracts.task import Task
 from ascertain.contracts.value import StrictValue
 from ascertain.settings import Settings
+from tests.adapters.forms import every_form, wrong_values
 
 STEP = {"name": "a", "kind": "x.y"}
 TASK = {"task_id": "t", "kind": "k", "steps": [STEP]}
@@ -65,3 +66,44 @@ def test_a_list_with_a_wrong_entry_is_not_called_empty():
     with pytest.raises(ValidationError) as caught:
         Task.model_validate({**TASK, "steps": [{**STEP, "name": "Place"}]})
     assert faults(caught.value) == "steps.0.name: must have the form ^[a-z0-9][a-z0-9_-]{0,39}$"
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"kind": {}}, "kind: there is no such field (did you mean kinds?)"),
+        (
+            {"ledger": {"colour": 1}},
+            "ledger.colour: there is no such field (there are: connections, url)",
+        ),
+        (
+            {"kinds": {"a.b": {**KIND, "policy": {"budgt": 1}}}},
+            'kinds."a.b".policy.budgt: there is no such field (did you mean budget?)',
+        ),
+        (
+            {"kinds": {"a": {**KIND, "policy": {"four_eyes": {"abov": 1}}}}},
+            "kinds.a.policy.four_eyes.abov: there is no such field (did you mean above?)",
+        ),
+        (
+            {"breakers": [{"lag": 1, "probs": 2}]},
+            "breakers.0.probs: there is no such field (did you mean probes?)",
+        ),
+        ({"kinds": {"No Kind": KIND}}, 'kinds."No Kind": must have the form ^[a-z]'),
+    ],
+)
+def test_a_field_that_is_not_there_is_told_with_the_one_that_was_meant(value, told):
+    with pytest.raises(ValidationError) as caught:
+        Settings.model_validate(value)
+    assert told in faults(caught.value, form=Settings)
+
+
+def test_no_fault_that_a_person_can_make_is_told_in_the_validators_own_words():
+    told: dict[str, str] = {}
+    for form in every_form():
+        for value in wrong_values(form):
+            try:
+                form.model_validate(value)
+            except ValidationError as error:
+                told |= {fault["type"]: fault["msg"] for fault in error.errors()}
+    assert {kind: words for kind, words in told.items() if kind not in WORDS} == {}
+    assert len(told) > 20

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from ascertain.errors import InvalidSettings
-from ascertain.settings import Settings
+from ascertain.settings import Settings, load
 from tests.adapters.calls import GivenSecrets
 from workers.registry import build_kinds
 
@@ -48,6 +48,38 @@ def test_a_package_that_an_adapter_needs_and_that_is_missing_is_named_with_the_w
 def test_an_unknown_adapter_is_told_with_those_that_there_are():
     with pytest.raises(InvalidSettings, match=r"no adapter is named fax; there are: .*smtp"):
         build_kinds(settings("fax"), GivenSecrets())
+    meant = r"no adapter is named stmp \(did you mean smtp\?\); there are: "
+    with pytest.raises(InvalidSettings, match=meant):
+        build_kinds(settings("stmp"), GivenSecrets())
+
+
+KIND = '[kinds."a.b"]\nadapter = "compute"\noptions = { function = "math:sqrt" }\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[kinds", "is not TOML: Expected ']'"),
+        ('url = "caf\xe9"', "is not UTF-8: byte 11 cannot be read"),
+        ("[ledgr]", ": ledgr: there is no such field (did you mean ledger?)"),
+        (f"{KIND}policy = {{ lease = 90 }}", ': kinds."a.b".policy: lease bounds sending'),
+        (KIND.replace("math:sqrt", "math"), ': kinds."a.b".options.function: '),
+        (f"{KIND}semantics = {{ lagg = 1 }}", ': kinds."a.b".semantics.lagg: there is no such'),
+        (KIND.replace("compute", "compte"), ': kinds."a.b".adapter: no adapter is named compte'),
+    ],
+)
+def test_whatever_is_wrong_with_a_deployment_file_is_told_with_the_file_and_the_key(
+    tmp_path, text, said
+):
+    file = tmp_path / "shop.toml"
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InvalidSettings) as caught:
+        build_kinds(load(file), GivenSecrets())
+    assert str(caught.value).startswith(
+        f"the deployment file {file}{said if said[0] == ':' else ''}"
+    )
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def measured(tmp_path, **changes):
