@@ -117,7 +117,6 @@ def _run(main: Coroutine[None, None, int]) -> int:
     try:
         return asyncio.run(_interruptible(main))
     except asyncio.CancelledError:
-        output.note("interrupted")
         return failure.INTERRUPTED
 
 

@@ -20,6 +20,7 @@ from temporalio.client import Client as TemporalClient
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from ascertain import settings
+from ascertain.cli.failure import leaving
 from ascertain.client import Client
 from ascertain.contracts.task import TaskOutcome
 from ascertain.ledger.migration import migrate
@@ -80,7 +81,10 @@ async def run(say: Say) -> list[Shown]:
     folder = _new_folder()
     try:
         async with AsyncExitStack() as stack:
-            return await _Examples(folder).run(stack, say)
+            with leaving(
+                "Stopping every server that was started: nothing of the examples goes on."
+            ):
+                return await _Examples(folder).run(stack, say)
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 

@@ -61,6 +61,14 @@ async def result(
         watching.cancel()
 
 
+def goes_on(task_id: str) -> str:
+    """What to say where the wait ends and the task does not."""
+    return (
+        f"Only the wait is over: task {task_id} goes on. `ascertain show {task_id}` says where it stands, "
+        f"and `ascertain result {task_id}` waits again."
+    )
+
+
 async def _watch(
     client: Client, task_id: str, quiet: frozenset[str], say: Callable[[str], None]
 ) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import ClassVar, Final, cast
 
 import typer
@@ -18,6 +21,7 @@ DISAGREES: Final = 13
 NOT_COMPARED: Final = 14
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
+INTERRUPTION: Final = "interrupted"
 
 _BY_HAND: Final = "; nothing is known to be changed: give the same command again"
 
@@ -38,7 +42,8 @@ EXIT_CODES: Final = {
     12: "An audit trail is not what was written.",
     DISAGREES: "What the outside lists and what the ledger knows are not the same.",
     NOT_COMPARED: "Nothing was compared: of no kind that was asked for could a census be taken.",
-    INTERRUPTED: "Interrupted by Ctrl-C.",
+    INTERRUPTED: "Interrupted by Ctrl-C. What was begun goes on, but for servers that the command itself "
+    "started; a command that waited says how to look again.",
     PIPE_CLOSED: "The reader of standard output went away.",
 }
 
@@ -76,6 +81,16 @@ class AwaitsSecond(Declined):
     exit_code: ClassVar[int] = 10
 
 
+@contextmanager
+def leaving(what: str) -> Generator[None]:
+    """Say what becomes of what was begun, where Ctrl-C ends the command before it."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        output.note(what)
+        raise
+
+
 def report(error: BaseException, *, as_json: bool) -> int:
     """Tell an error and give its exit code.
 
@@ -85,7 +100,7 @@ def report(error: BaseException, *, as_json: bool) -> int:
     """
     cause = _first(error)
     if isinstance(cause, typer.Abort | KeyboardInterrupt):
-        output.note("interrupted")
+        output.note(INTERRUPTION)
         return INTERRUPTED
     code, exit_code, message = _told(cause)
     output.note(f"ascertain: {message}")

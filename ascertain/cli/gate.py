@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ascertain.cli import incident, output, place, shape, wording
 from ascertain.cli.change import changing, stands
+from ascertain.cli.failure import leaving
 from ascertain.cli.gate_command import EVERY
 from ascertain.cli.listing import Filter, held as held_tasks
 from ascertain.cli.progress import Progress
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S: Final = 0.2
 _MOST_ROWS: Final = 2000
 _MOST_NAMES: Final = 10
+_STAYS_CLOSED: Final = "Only the wait is over: the gate stays closed. `ascertain partitions` says what is still in flight."
 
 
 async def pause(change: Change, config: Path | None, *, wait: bool, as_json: bool) -> None:
@@ -46,7 +48,8 @@ async def pause(change: Change, config: Path | None, *, wait: bool, as_json: boo
         with stands(request, "what of it is still in flight is not known"):
             flying = await _flying(ledger, change.partition)
             if wait:
-                flying = await _drained(ledger, change.partition, flying)
+                with leaving(_STAYS_CLOSED):
+                    flying = await _drained(ledger, change.partition, flying)
             known = await _known(ledger, where, change.partition)
             others = [] if known is not False else await _other_partitions(ledger, change.partition)
     if known is False:

@@ -83,6 +83,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if debug:
             traceback.print_exc()
         return failure.report(error, as_json="--json" in before)
+    if code == failure.INTERRUPTED:  # typer makes an exit code of Ctrl-C, and says nothing
+        output.note(failure.INTERRUPTION)
     return code if isinstance(code, int) else 0
 
 

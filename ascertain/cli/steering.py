@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from ascertain.cli import attend, listing, output, place, shape
-from ascertain.cli.failure import NOT_DONE
+from ascertain.cli.failure import NOT_DONE, leaving
 from ascertain.contracts.task import TaskOutcome
 
 
@@ -24,7 +24,8 @@ async def result(
         TaskEnded: Its workflow ended without a result.
     """
     client = await place.find(config).client()
-    ended = await attend.result(client, task_id, within, output.note)
+    with leaving(attend.goes_on(task_id)):
+        ended = await attend.result(client, task_id, within, output.note)
     if as_json:
         output.document(ended.model_dump(mode="json"))
     else:
@@ -46,7 +47,8 @@ async def wait(
     """
     wanted = None if state is None else listing.checked_state(state)
     client = await place.find(config).client()
-    found = await attend.wait(client, task_id, wanted, within, output.note)
+    with leaving(attend.goes_on(task_id)):
+        found = await attend.wait(client, task_id, wanted, within, output.note)
     if as_json:
         output.document(found.document())
     else:

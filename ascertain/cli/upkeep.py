@@ -14,7 +14,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import FailureError
 
 from ascertain.cli import output, place, wording
-from ascertain.cli.failure import NotOver
+from ascertain.cli.failure import NotOver, leaving
 from ascertain.cli.text import counted
 from ascertain.cli.waking import wake
 from ascertain.connection import RPC_TIMEOUT, answered
@@ -228,7 +228,10 @@ async def run_now(
         )
     try:
         async with asyncio.timeout(within.total_seconds() if within else None):
-            with answered(f"wait for {workflow_id}"):
+            gone_on = (
+                f"Only the wait is over: {workflow_id} goes on; its result will stand in Temporal."
+            )
+            with leaving(gone_on), answered(f"wait for {workflow_id}"):
                 found: ResultT = await handle.result()
                 return found
     except WorkflowFailureError as error:

@@ -60,7 +60,6 @@ def demo(
     try:
         code = asyncio.run(_main(options, as_json=as_json))
     except asyncio.CancelledError:
-        output.note("interrupted")
         code = failure.INTERRUPTED
     raise typer.Exit(code)
 

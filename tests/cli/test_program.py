@@ -144,6 +144,39 @@ async def test_ctrl_c_ends_a_command_with_130_and_no_traceback(deployed):
     assert b"Traceback" not in err
 
 
+async def test_ctrl_c_ends_a_wait_and_says_that_the_task_goes_on_and_how_to_look_again(deployed):
+    task_id, gate = deployed.new_id(), ("interrupted", "--reason", "test")
+    await deployed.cli("pause", *gate)
+    file = deployed.file(deployed.task(task_id, partition=gate[0]))
+    await deployed.cli("submit", file)
+    goes_on = (
+        f"Only the wait is over: task {task_id} goes on. `ascertain show {task_id}` says where"
+    )
+    ways = {
+        ("result", task_id): goes_on,
+        ("wait", task_id): goes_on,
+        (
+            "submit",
+            file,
+            "--wait",
+        ): "If the task was started, it goes on. Run the same again: it is",
+    }
+    waiting = [(await deployed.cli.start(*words), said) for words, said in ways.items()]
+    for process, said in waiting:
+        told = b""
+        while b"The wait goes on." not in told:
+            told = await process.stderr.readline()
+            assert told
+        process.send_signal(signal.SIGINT)
+        _, err = await process.communicate()
+        assert process.returncode == failure.INTERRUPTED
+        last, end = err.decode().splitlines()
+        assert last.startswith(said)
+        assert end == "interrupted"
+    await deployed.cli("resume", *gate)
+    assert (await deployed.cli("result", task_id, "--json")).document["outcome"] == "DONE"
+
+
 INTERRUPT = """
 import signal, sys
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -26,3 +28,21 @@ async def test_one_command_runs_a_task_of_each_domain_and_each_has_one_fact():
     assert facts.pop("computation.quote") == (0, 0)
     assert set(facts.values()) == {(1, 1)}
     assert {one["outcome"] for one in shown} == {"DONE"}
+
+
+async def test_ctrl_c_stops_what_was_started_and_says_so(server_directory):
+    server_directory.chmod(0o711)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "ascertain", "examples"),
+        cwd=ROOT,
+        stderr=asyncio.subprocess.PIPE,
+        env=os.environ | {"TMPDIR": str(server_directory)},
+    )
+    assert (await process.stderr.readline()).startswith(b"Starting Temporal, PostgreSQL, ")
+    process.send_signal(signal.SIGINT)
+    _, noted = await process.communicate()
+    assert process.returncode == 130
+    assert noted.decode().splitlines() == [
+        "Stopping every server that was started: nothing of the examples goes on.",
+        "interrupted",
+    ]
