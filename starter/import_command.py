@@ -41,7 +41,7 @@ async def _import(source: Path, config: Path | None, *, as_json: bool) -> int:
     from ascertain.cli import intake, place
     from ascertain.cli.submit import opened
     from starter.importer import Importer
-    from workers.registry import build_kinds
+    from workers.registry import build_kinds, close
     from workers.secret import ProcessSecrets
 
     where = place.find(config)
@@ -58,9 +58,7 @@ async def _import(source: Path, config: Path | None, *, as_json: bool) -> int:
                     fates[fate] += 1
                     codes.add(code)
     finally:
-        for kind in kinds.values():
-            if kind.adapter is not None:
-                await kind.adapter.aclose()
+        await close(kinds)
     if as_json:
         output.json_line({"lines": sum(fates.values()), **fates})
     else:
@@ -83,7 +81,7 @@ async def _line(importer: Importer, entry: Entry, *, as_json: bool) -> tuple[str
 
 
 def _refused(entry: Entry, fate: str, error: AscertainError, *, as_json: bool) -> tuple[str, int]:
-    output.note(f"line {entry.number}: {fate}: {error}")
+    output.note(f"{entry.place(error)}: {fate}: {error}")
     if as_json:
         told = {"code": error.code, "message": str(error)}
         output.json_line({"line": entry.number, "fate": fate, "error": told})

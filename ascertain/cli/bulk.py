@@ -15,7 +15,7 @@ from ascertain.cli import intake, output, place
 from ascertain.cli.contradiction import Contents
 from ascertain.cli.failure import words_of
 from ascertain.cli.progress import Progress
-from ascertain.cli.submit import opened
+from ascertain.cli.submit import named, opened
 from ascertain.door import admit
 from ascertain.errors import Conflict, InputError
 from ascertain.stream import Stream
@@ -59,7 +59,8 @@ async def bulk(source: str, campaign: Campaign, config: Path | None, *, as_json:
     where = place.find(config)
     progress = Progress()
     with opened(source) as descriptor, _seekable(descriptor) as file:
-        refused, content = await _look(file, where.kinds, progress)
+        name = named(source)
+        refused, content = await _look(_entries(file, name), where.kinds, progress)
         if refused:
             output.note(
                 f"{refused} lines are refused, so nothing was begun. Mend them, and run it again."
@@ -67,7 +68,8 @@ async def bulk(source: str, campaign: Campaign, config: Path | None, *, as_json:
             return InputError.exit_code
         stream = Stream(await where.client(kinds=where.kinds), campaign.name)
         if await stream.open(per_second=campaign.per_second, content=content):
-            ended = await _carry(stream, _tasks(file, where.kinds), campaign, progress)
+            tasks = _tasks(_entries(file, name), where.kinds)
+            ended = await _carry(stream, tasks, campaign, progress)
         else:
             ended = await stream.result()
     _print(campaign.name, ended, as_json=as_json)
@@ -88,28 +90,30 @@ def _seekable(descriptor: int) -> Generator[BinaryIO]:
 
 
 async def _look(
-    file: BinaryIO, kinds: Collection[str] | None, progress: Progress
+    entries: AsyncIterator[intake.Entry], kinds: Collection[str] | None, progress: Progress
 ) -> tuple[int, str]:
     """How many lines are refused, each of which is told, and the fingerprint of the others."""
     refused = 0
     seen, contents = hashlib.sha256(), Contents()
-    async for entry in _entries(file):
+    async for entry in entries:
         try:
             seen.update(contents.add(entry.number, admit(entry.parse(), kinds)).encode())
         except InputError as error:
             refused += 1
-            progress.say(f"line {entry.number}: refused: {words_of(error)}")
+            progress.say(f"{entry.place(error)}: refused: {words_of(error)}")
     return refused, seen.hexdigest()
 
 
-async def _tasks(file: BinaryIO, kinds: Collection[str] | None) -> AsyncIterator[Task]:
-    async for entry in _entries(file):
+async def _tasks(
+    entries: AsyncIterator[intake.Entry], kinds: Collection[str] | None
+) -> AsyncIterator[Task]:
+    async for entry in entries:
         yield admit(entry.parse(), kinds)
 
 
-async def _entries(file: BinaryIO) -> AsyncIterator[intake.Entry]:
+async def _entries(file: BinaryIO, name: Path | None) -> AsyncIterator[intake.Entry]:
     os.lseek(file.fileno(), 0, os.SEEK_SET)
-    found = await intake.read(file.fileno(), None, stream=True)
+    found = await intake.read(file.fileno(), name, stream=True)
     async for entry in found.entries:
         yield entry
 

@@ -76,7 +76,7 @@ async def reread(
         with suppress(InputError):  # each line is told its fault when its turn has come
             contents.add(entry.number, admit(entry.parse(), kinds))
     os.lseek(descriptor, start, os.SEEK_SET)
-    return await intake.read(descriptor, None, stream=True), contents
+    return await intake.read(descriptor, found.name, stream=True), contents
 
 
 def beginning(descriptor: int) -> int | None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S: Final = 0.2
 _MOST_ROWS: Final = 2000
 _MOST_NAMES: Final = 10
-_STAYS_CLOSED: Final = "Only the wait is over: the gate stays closed. `ascertain partitions` says what is still in flight."
+_STAYS_CLOSED: Final = "Only the wait is over: the gate stays closed. See `ascertain partitions`."
 
 
 async def pause(change: Change, config: Path | None, *, wait: bool, as_json: bool) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast
 
@@ -15,10 +15,25 @@ from pydantic import JsonValue
 from ascertain.errors import InvalidTask
 
 MAX_LINE_BYTES: Final = 8 * 1024 * 1024
+STANDARD_INPUT: Final = "standard input"
 STREAM_SUFFIXES: Final = frozenset({".jsonl", ".ndjson"})
 
 _CHUNK_BYTES: Final = 64 * 1024
 _MARK: Final = b"\xef\xbb\xbf"
+
+
+class NotJson(InvalidTask):
+    """A text is not JSON.
+
+    Attributes:
+        line: Of the text, from 1.
+        column: Where in that line it begins to be none, from 1.
+    """
+
+    def __init__(self, why: str, line: int, column: int) -> None:
+        super().__init__(why)
+        self.line = line
+        self.column = column
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +43,20 @@ class Entry:
     Attributes:
         number: Of the line, from 1.
         text: None if the line is longer than is read.
+        source: Where it was written, as a person calls it.
+        alone: One document rather than one of many lines.
     """
 
     number: int
     text: bytes | None
+    source: str = STANDARD_INPUT
+    alone: bool = False
+
+    def place(self, error: BaseException | None = None) -> str:
+        """Where it stands, and where in it an error is: FILE, FILE:LINE or FILE:LINE:COLUMN."""
+        if isinstance(error, NotJson):
+            return f"{self.source}:{self.number + error.line - 1}:{error.column}"
+        return self.source if self.alone else f"{self.source}:{self.number}"
 
     def parse(self) -> dict[str, JsonValue]:
         """The JSON object that it holds.
@@ -50,10 +75,12 @@ class Intake:
 
     Attributes:
         single: One document rather than one a line.
+        name: Of the file; None: it is standard input.
     """
 
     single: bool
     entries: AsyncIterator[Entry]
+    name: Path | None = None
 
 
 async def read(descriptor: int, name: Path | None = None, *, stream: bool = False) -> Intake:
@@ -67,18 +94,18 @@ async def read(descriptor: int, name: Path | None = None, *, stream: bool = Fals
     Raises:
         InvalidTask: It is empty, or one document that is too long.
     """
-    lines = _entries(descriptor)
+    lines = _entries(descriptor, STANDARD_INPUT if name is None else str(name))
     first = await anext(lines, None)
     if first is None:
         raise InvalidTask("nothing to submit: the input is empty")
     if stream or (name is not None and name.suffix.lower() in STREAM_SUFFIXES):
-        return Intake(single=False, entries=_chain([first], lines))
+        return Intake(single=False, entries=_chain([first], lines), name=name)
     if first.text is not None and _is_unfinished(first.text):
-        return Intake(single=True, entries=_chain([await _whole(first, lines)], None))
+        return Intake(single=True, entries=_chain([await _whole(first, lines)], None), name=name)
     second = await anext(lines, None)
     if second is None:
-        return Intake(single=True, entries=_chain([first], None))
-    return Intake(single=False, entries=_chain([first, second], lines))
+        return Intake(single=True, entries=_chain([replace(first, alone=True)], None), name=name)
+    return Intake(single=False, entries=_chain([first, second], lines), name=name)
 
 
 def parse(text: bytes) -> dict[str, JsonValue]:
@@ -89,13 +116,17 @@ def parse(text: bytes) -> dict[str, JsonValue]:
     """
     try:
         value: object = json.loads(
-            text.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refuse_constant
+            # An end that is missing is missing in this line and not in the next.
+            text.decode("utf-8").rstrip(" \t\r\n"),
+            object_pairs_hook=_distinct,
+            parse_constant=_refuse_constant,
         )
     except json.JSONDecodeError as error:
-        where = f"line {error.lineno} column" if b"\n" in text.strip() else "column"
-        raise InvalidTask(f"not JSON: {error.msg.lower()} at {where} {error.colno}") from None
+        raise NotJson(f"not JSON: {error.msg.lower()}", error.lineno, error.colno) from None
     except UnicodeDecodeError as error:
-        raise InvalidTask(f"not UTF-8: byte {error.start + 1} cannot be read") from None
+        line = 1 + text.count(b"\n", 0, error.start)
+        column = error.start - text.rfind(b"\n", 0, error.start)
+        raise NotJson("not UTF-8: this byte cannot be read", line, column) from None
     except RecursionError:
         raise InvalidTask("not a task: nested too deeply") from None
     except ValueError as error:  # a number with thousands of digits, or one of our two hooks
@@ -133,15 +164,15 @@ def _is_unfinished(text: bytes) -> bool:
 
 async def _whole(first: Entry, lines: AsyncIterator[Entry]) -> Entry:
     """One document, with its blank lines, so that an error names the right one."""
-    text, newlines = bytearray(), 0
+    text, newlines = bytearray(), first.number - 1
     entry: Entry | None = first
     while entry is not None:
         if entry.text is None or len(text) > MAX_LINE_BYTES:
-            return Entry(first.number, None)
+            return replace(first, text=None, alone=True)
         text += b"\n" * (entry.number - 1 - newlines) + entry.text
         newlines = entry.number
         entry = await anext(lines, None)
-    return Entry(first.number, bytes(text))
+    return replace(first, text=bytes(text), alone=True)
 
 
 async def _chain(begun: list[Entry], rest: AsyncIterator[Entry] | None) -> AsyncIterator[Entry]:
@@ -152,7 +183,7 @@ async def _chain(begun: list[Entry], rest: AsyncIterator[Entry] | None) -> Async
             yield entry
 
 
-async def _entries(descriptor: int) -> AsyncIterator[Entry]:
+async def _entries(descriptor: int, source: str) -> AsyncIterator[Entry]:
     """The lines that are not blank, with their line ends."""
     number = 0
     async for text in _lines(descriptor):
@@ -160,7 +191,7 @@ async def _entries(descriptor: int) -> AsyncIterator[Entry]:
         if number == 1 and text is not None:
             text = text.removeprefix(_MARK)  # noqa: PLW2901 - some editors begin a file with it
         if text is None or text.strip():
-            yield Entry(number, text)
+            yield Entry(number, text, source)
 
 
 async def _lines(descriptor: int) -> AsyncIterator[bytes | None]:

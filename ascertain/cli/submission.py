@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ascertain.cli import attend, output
 from ascertain.cli.contradiction import Contents
 from ascertain.cli.failure import NOT_DONE, PARTIAL, words_of
+from ascertain.cli.intake import NotJson
 from ascertain.contracts.task import TaskOutcome
 from ascertain.errors import AscertainError, Conflict, InputError, Unavailable
 
@@ -59,7 +60,10 @@ class Outcome:
         shown: dict[str, object] = {"line": self.line, "fate": self.fate.value}
         shown |= {"task_id": self.task_id, "run_id": self.run_id}
         if self.error is not None:
-            shown["error"] = {"code": self.error.code, "message": words_of(self.error)}
+            told: dict[str, object] = {"code": self.error.code, "message": words_of(self.error)}
+            if isinstance(self.error, NotJson):
+                told["column"] = self.error.column
+            shown["error"] = told
         if self.result is not None:
             shown["result"] = self.result.model_dump(mode="json")
         return shown
@@ -128,7 +132,8 @@ class Submission:
         self._exit_codes.add(exit_code_of(outcome))
         self._halted = self._halted or outcome.fate is Fate.UNANSWERED
         if outcome.error is not None:
-            self.progress.say(f"line {outcome.line}: {outcome.fate}: {words_of(outcome.error)}")
+            where = entry.place(outcome.error)
+            self.progress.say(f"{where}: {outcome.fate}: {words_of(outcome.error)}")
         if self.as_json:
             output.json_line(outcome.document())
         self.progress.show(", ".join(f"{n} {fate}" for fate, n in sorted(self.fates.items())))

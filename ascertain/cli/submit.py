@@ -12,10 +12,12 @@ from typing import Final
 import typer
 
 from ascertain.cli import contradiction, intake, output, place, shape
+from ascertain.cli.failure import leaving
 from ascertain.cli.progress import Progress
 from ascertain.cli.submission import Fate, Outcome, Submission, Wish, exit_code_of
 from ascertain.cli.text import counted
 from ascertain.door import admit
+from ascertain.errors import InputError
 
 _STANDARD_INPUT: Final = "-"
 
@@ -33,9 +35,8 @@ async def submit(
         AscertainError: The one task that it holds was not started.
     """
     with opened(source) as descriptor:
-        name = None if source == _STANDARD_INPUT else Path(source)
         start = contradiction.beginning(descriptor)
-        found = await intake.read(descriptor, name, stream=stream)
+        found = await intake.read(descriptor, named(source), stream=stream)
         if wish.message_id is not None and not found.single:
             raise typer.BadParameter("--message-id is for one task; in a stream each has its own")
         where = place.find(config)
@@ -49,13 +50,18 @@ async def submit(
                 )
             return await _stream(submission, found, as_json=as_json)
         entry = await anext(found.entries)
-        admit(entry.parse(), where.kinds)  # what is wrong with it can be said without a server
+        try:  # what is wrong with it can be said without a server
+            admit(entry.parse(), where.kinds)
+        except InputError as error:
+            error.args = (f"{entry.place(error)}: {error}",)
+            raise
         submission = Submission(await where.client(kinds=where.kinds), wish, as_json, Progress())
         return await _single(submission, entry, as_json=as_json)
 
 
 async def _single(submission: Submission, entry: intake.Entry, *, as_json: bool) -> int:
-    outcome = await submission.one(entry)
+    with leaving("If the task was started, it goes on. Run the same again: it is recognised."):
+        outcome = await submission.one(entry)
     if outcome.run_id is None and outcome.error is not None:
         raise outcome.error
     if as_json:
@@ -110,6 +116,11 @@ def _summarise(submission: Submission, *, as_json: bool) -> None:
             "The server did not answer, so the rest was not submitted. Run the same again: what was "
             "started is recognised."
         )
+
+
+def named(source: str) -> Path | None:
+    """The file that a command line names; None: standard input."""
+    return None if source == _STANDARD_INPUT else Path(source)
 
 
 @contextmanager

@@ -36,7 +36,8 @@ async def test_a_line_that_is_no_task_is_told_and_nothing_is_begun_until_it_is_m
     told = await deployed.cli(
         "submit", deployed.file(*lines, name="c.jsonl"), "--bulk", name, code=2
     )
-    assert "line 2: refused" in told.err
+    assert "c.jsonl:2:2: refused: not JSON: " in told.err
+    assert f"c.jsonl:3: refused: task '{bad}': no such kind of effect here: no.such" in told.err
     assert "no such kind of effect" in told.err
     assert not await deployed.ledger.effects(EffectFilter(task_id=good))
     mended = deployed.file(deployed.task(good), deployed.task(bad), name="c.jsonl")
@@ -49,7 +50,7 @@ async def test_one_id_with_two_contents_is_told_by_its_lines_and_nothing_is_begu
     lines = deployed.task(task_id), deployed.task(other), deployed.task(task_id, partition="b")
     file = deployed.file(*lines, name="c.jsonl")
     told = await deployed.cli("submit", file, "--bulk", deployed.new_id(), code=2)
-    assert f"line 3: refused: task '{task_id}' stands in line 1 with other content" in told.err
+    assert f"{file}:3: refused: task '{task_id}' stands in line 1 with other content" in told.err
     assert not await deployed.ledger.effects(EffectFilter(task_id=task_id))
     assert not await deployed.ledger.effects(EffectFilter(task_id=other))
 

@@ -80,5 +80,5 @@ async def test_a_row_that_is_none_is_refused_and_the_others_go_on(deployed):
     unknown = {**row(deployed, "begun"), "begun": ["nowhere"]}
     answer = await deployed.cli("import", deployed.file(bad, unknown, good), code=2)
     assert answer.out == "3 rows: 1 pending taken over, 2 refused\n"
-    assert "line 1: refused: not a row to import: state" in answer.err
+    assert ":1: refused: not a row to import: state" in answer.err
     assert "begun names no step: nowhere" in answer.err

@@ -41,8 +41,9 @@ async def test_an_object_over_many_lines_is_one_task(tmp_path):
 
 async def test_an_error_names_the_line_of_the_document_even_after_blank_lines(tmp_path):
     _, (entry,) = await read(b'\n{\n\n\n"task_id": a\n}\n', tmp_path)
-    with pytest.raises(InvalidTask, match="line 5 column 12"):
+    with pytest.raises(InvalidTask, match="not JSON: expecting value") as caught:
         entry.parse()
+    assert entry.place(caught.value) == "standard input:5:12"
 
 
 async def test_two_objects_are_a_stream_and_keep_their_line_numbers(tmp_path):
@@ -54,9 +55,25 @@ async def test_two_objects_are_a_stream_and_keep_their_line_numbers(tmp_path):
 async def test_a_stream_whose_first_line_is_broken_inside_stays_a_stream(tmp_path):
     single, (broken, fine) = await read(b'{"task_id": a"}\n{"task_id": "b"}\n', tmp_path)
     assert not single
-    with pytest.raises(InvalidTask, match="not JSON"):
+    with pytest.raises(InvalidTask, match="not JSON") as caught:
         broken.parse()
+    assert broken.place(caught.value) == "standard input:1:13"
     assert fine.parse() == TWO
+
+
+async def test_what_is_wrong_is_placed_in_its_file_as_precisely_as_it_is_known(tmp_path):
+    file = Path("night.jsonl")
+    _, (_, second) = await read(b'{"task_id": "a"}\n{"task_id": b}\n', tmp_path, name=file)
+    with pytest.raises(InvalidTask) as caught:
+        second.parse()
+    assert second.place(caught.value) == "night.jsonl:2:13"
+    assert second.place(InvalidTask("no such kind")) == "night.jsonl:2"
+    _, (entry,) = await read(b'\n{"task_id": "a"}', tmp_path, name=Path("night.json"))
+    assert entry.place(InvalidTask("no such kind")) == "night.json"
+    _, (entry,) = await read(b'\n\n{"task_id":\n\n"\xe9"}', tmp_path, name=Path("night.json"))
+    with pytest.raises(InvalidTask, match="not UTF-8") as caught:
+        entry.parse()
+    assert entry.place(caught.value) == "night.json:5:2"
 
 
 @pytest.mark.parametrize(
@@ -99,8 +116,9 @@ async def test_one_document_beyond_the_limit_is_told(tmp_path, monkeypatch):
 
 async def test_text_that_is_not_utf_8_is_told_without_showing_it(tmp_path):
     _, (entry,) = await read(b'{"task_id": "caf\xe9"}', tmp_path)
-    with pytest.raises(InvalidTask, match="not UTF-8: byte 17 cannot be read"):
+    with pytest.raises(InvalidTask, match="not UTF-8: this byte cannot be read") as caught:
         entry.parse()
+    assert entry.place(caught.value) == "standard input:1:17"
 
 
 async def test_an_empty_input_is_told(tmp_path):

@@ -148,7 +148,9 @@ async def test_what_must_not_come_in_is_refused_line_by_line_and_not_stored(depl
         assert told[number]["fate"] == "refused", what
         assert said in message, what
         assert "\n" not in message
-        assert f"line {number}: refused: {message}" in answer.err.splitlines()
+        column = f":{told[number]['error']['column']}" if what == "half a document" else ""
+        line = f"standard input:{number}{column}: refused: {message}"
+        assert line in answer.err.splitlines()
     assert not await stored(deployed, task_id)
 
 
@@ -161,6 +163,20 @@ async def test_one_bad_task_ends_in_one_sentence_and_exit_code_2(deployed, what)
     assert answer.document["error"]["message"] == answer.sentence
     assert answer.document["error"]["exit_code"] == 2
     assert not await stored(deployed, task_id)
+
+
+async def test_what_is_wrong_with_one_task_is_told_with_its_place_and_needs_no_server(cli):
+    file = cli.folder / "night.json"
+    file.write_text('{\n  "task_id": "t",\n  "kind" "greeting"\n}\n')
+    answer = await cli("submit", "night.json", code=2)
+    assert answer.sentence == "night.json:3:10: not JSON: expecting ':' delimiter"
+    step = {"name": "note", "kind": "note.create", "inptu": {}}
+    file.write_text(json.dumps({"task_id": "t", "kind": "greeting", "steps": [step]}, indent=2))
+    answer = await cli("submit", "night.json", "--json", code=2)
+    assert answer.sentence == (
+        "night.json: task 't': steps.0.inptu: there is no such field (did you mean input?)"
+    )
+    assert answer.document["error"]["code"] == "invalid_task"
 
 
 async def test_nothing_to_submit_is_told_so(deployed):
@@ -182,8 +198,8 @@ async def test_one_broken_line_is_told_with_its_number_and_the_others_go_on(depl
     answer = await deployed.cli("submit", file, "--wait", code=11)
     said = answer.err.splitlines()
     assert len(said) == 2
-    assert said[0].startswith("line 2: refused: not JSON: ")
-    assert said[1].startswith("line 6: refused: task 'nobody': no such kind of effect here")
+    assert said[0].startswith(f"{file}:2:20: refused: not JSON: ")
+    assert said[1].startswith(f"{file}:6: refused: task 'nobody': no such kind of effect here")
     assert "5 lines: 3 started, 2 refused." in answer.out
     assert "Results: 3 DONE." in answer.out
     for task_id in (first, third, fifth):
@@ -215,7 +231,7 @@ async def test_of_one_id_with_two_contents_in_a_file_neither_line_is_started(dep
     file = deployed.file(first, deployed.task(fine), deployed.task(fine), other, name="t.jsonl")
     told = await deployed.cli("submit", file, "--json", "--wait", code=11)
     for line in (1, 4):
-        assert f"line {line}: refused: task '{twice}' stands in lines 1 and 4" in told.err
+        assert f"{file}:{line}: refused: task '{twice}' stands in lines 1 and 4" in told.err
     assert not await stored(deployed, twice)
     assert len(deployed.outside.books.facts_of(deployed.effect_id(fine))) == 1
 
@@ -240,7 +256,7 @@ async def test_without_a_server_one_task_ends_with_exit_code_6(cli, tmp_path):
 
 async def test_what_is_wrong_with_a_task_is_told_without_a_server(cli):
     answer = await cli("submit", "-", stdin=b'{"task_id": "t", "steps": []}', code=2)
-    assert answer.sentence.startswith("task 't': kind: is missing")
+    assert answer.sentence.startswith("standard input: task 't': kind: is missing")
 
 
 async def test_an_interrupted_stream_is_finished_by_the_same_command_again(deployed):

@@ -211,7 +211,11 @@ def test_a_stream_of_lines(tmp_path, capfd, monkeypatch):
     # Nobody serves their kinds, so the server is never asked for.
     assert program.run(["submit", str(file), "--bulk", "fuzzed"]) == 2
     out, err = capfd.readouterr()
-    told = [line for line in err.splitlines() if re.match(r"line \d+: refused: \S", line)]
+    told = [
+        line
+        for line in err.splitlines()
+        if re.match(r"\S+/tasks\.jsonl:\d+(:\d+)?: refused: \S", line)
+    ]
     assert len(told) == 1000
     assert "1000 lines are refused, so nothing was begun" in err
     assert "Traceback" not in err
