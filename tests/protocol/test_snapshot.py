@@ -104,6 +104,30 @@ async def test_what_is_closed_is_left_out_of_a_snapshot_of_the_unresolved(deploy
         assert [trail.row.state for trail in check.trails(reader)] == [State.QUARANTINED]
 
 
+async def test_a_task_that_was_begun_again_is_counted_once_and_its_runs_apart(deployments):
+    deployment = await deployments()
+    await stood_still(deployment)
+    await deployment.handle("stuck").terminate("by hand")
+    await deployment.submit("stuck", step(kind="toy.neither"), partition=deployment.task_queue)
+
+    async def both():
+        query = f"WorkflowId = '{deployment.id('stuck')}'"
+        return len([run.run_id async for run in deployment.client.tasks(query)]) == 2
+
+    await wait_until(both)
+    snapshot = await taken(deployment, partition=deployment.task_queue)
+    counts = check.verify(snapshot.path, on_progress=quiet).counts
+    assert (counts["tasks"], counts["runs"], counts["histories"]) == (2, 3, 3)
+
+    def of_a_release_that_counted_no_runs(manifest):
+        told = json.loads(manifest)
+        told["counts"]["tasks"] = told["counts"].pop("runs")
+        return json.dumps(told)
+
+    old = tampered(snapshot.path, archive.MANIFEST, of_a_release_that_counted_no_runs)
+    assert check.verify(old, on_progress=quiet).counts["tasks"] == 3
+
+
 async def test_every_history_of_a_snapshot_replays_offline(deployments):
     deployment = await deployments()
     await stood_still(deployment)
