@@ -109,6 +109,7 @@ class Place:
             LedgerDown: It does not answer, or the development stack that was named does not run.
             WrongSchema: It must be migrated first.
         """
+        _mute()
         ledger = await open_ledger(self.ledger_url, connections=4)
         try:
             yield ledger
@@ -151,8 +152,14 @@ def _same(one: Path, other: Path) -> bool:
 
 
 @cache
-def _quiet() -> None:
+def _mute() -> None:
     """Keep warnings of libraries off the terminal: what matters of them comes back as an error."""
-    logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
+    for library in ("opentelemetry", "asyncpg"):
+        logging.getLogger(library).addHandler(logging.NullHandler())
+
+
+@cache
+def _quiet() -> None:
+    _mute()
     runtime = Runtime(telemetry=TelemetryConfig(logging=None))
     Runtime.set_default(runtime, error_if_already_set=False)  # a process may have talked before

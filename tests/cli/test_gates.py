@@ -99,7 +99,9 @@ async def test_a_pause_that_loses_the_ledger_while_it_waits_says_that_the_gate_i
     target = urlsplit(deployed.cli.environment["ASCERTAIN_LEDGER_URL"])
     flying = effect("cut-off", partition="gate-q")
     claimed = await deployed.ledger.claim(request("cut-off", effect=flying))
-    async with FaultProxy(target.hostname, target.port, protocol="bytes") as proxy:
+    asked: list[bytes] = []
+    where = (target.hostname, target.port)
+    async with FaultProxy(*where, protocol="bytes", on_request=asked.append) as proxy:
         url = target._replace(netloc=target.netloc.replace(f":{target.port}", f":{proxy.port}"))
         given = ("pause", "gate-q", "--reason", "x", "--wait", "--request-id", "pause-q")
         waiting = asyncio.create_task(
@@ -111,6 +113,8 @@ async def test_a_pause_that_loses_the_ledger_while_it_waits_says_that_the_gate_i
             return found is not None and found.paused
 
         await wait_until(closed, what="the closed gate")
+        before = len(asked)
+        await wait_until(lambda: len(asked) > before, what="a look, so the answer has come")
         await proxy.refuse()
         await proxy.cut()
         answer = await waiting
