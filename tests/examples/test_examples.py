@@ -39,6 +39,7 @@ async def test_ctrl_c_stops_what_was_started_and_says_so(server_directory):
         env=os.environ | {"TMPDIR": str(server_directory)},
     )
     assert (await process.stderr.readline()).startswith(b"Starting Temporal, PostgreSQL, ")
+    assert await process.stderr.readline() == b"One task of each domain ...\n"
     process.send_signal(signal.SIGINT)
     _, noted = await process.communicate()
     assert process.returncode == 130
@@ -46,3 +47,4 @@ async def test_ctrl_c_stops_what_was_started_and_says_so(server_directory):
         "Stopping every server that was started: nothing of the examples goes on.",
         "interrupted",
     ]
+    assert list(server_directory.iterdir()) == []
