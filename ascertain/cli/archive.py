@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ascertain.cli import output, place
+from ascertain.cli.failure import asked_once
 from ascertain.cli.progress import Progress
 from ascertain.cli.text import counted
+from ascertain.errors import LedgerDown
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -25,9 +27,17 @@ async def archive(
     progress = Progress()
     async with place.find(config).ledger() as ledger:
         while True:
-            page = await ledger.upkeep.archive(
-                older_than, after=after, limit=batch, moves=not dry_run
-            )
+            try:
+                page = await ledger.upkeep.archive(
+                    older_than, after=after, limit=batch, moves=not dry_run
+                )
+            except LedgerDown as error:
+                if dry_run or not archived:
+                    raise
+                raise LedgerDown(
+                    f"{archived} and more are archived, and stay so: {asked_once(error)}. Give the same "
+                    "command again for the rest"
+                ) from error
             seen, archived, after = seen + page.seen, archived + page.archived, page.last
             progress.show(f"{seen} effects looked at")
             if page.seen < batch:
