@@ -89,6 +89,9 @@ class HeldPermit:
         if isinstance(answer, Paused):
             self.spend()
             raise PermitLost(f"{self._lease.effect_id}: {answer.words}; nothing was sent")
+        if self._until == -math.inf:
+            msg = f"{self._lease.effect_id}: its attempt is over; nothing was sent"
+            raise PermitLost(msg)
         if self._used or not isinstance(answer, Moved):
             msg = f"{self._lease.effect_id}: the claim was fenced; nothing was sent"
             raise PermitLost(msg)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from activities.dispatch import other_content
+from ascertain import policy
 from ascertain.contracts import directive
 from ascertain.contracts.directive import UNSERVED
 from ascertain.contracts.effect import ABSENT_KEYED, TERMINAL, State
@@ -44,6 +45,8 @@ def _directive_for(case: Case | None, delay: timedelta, why: str) -> Directive:
     row = case.row
     if row.state is State.SETTLED and row.receipt is not None:
         return directive.Done(receipt=row.receipt)
+    if row.state is State.SUPERSEDED and row.superseded_by is not None:
+        return policy.superseded(row, row.superseded_by)
     standing = _standing(case, why)
     if row.state in TERMINAL:
         return directive.Refused(state=row.state, reason=row.evidence.detail, standing=standing)

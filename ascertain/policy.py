@@ -346,7 +346,7 @@ def directive_for(
                 raise ValueError(msg)
             return directive.Done(receipt=row.receipt)
         case State.SUPERSEDED if row.superseded_by is not None:
-            return _superseded(row, row.superseded_by)
+            return superseded(row, row.superseded_by)
         case State.REFUSED | State.ABANDONED | State.SUPERSEDED:
             return directive.Refused(state=row.state, reason=reason, standing=standing)
         case State.CLEAR:
@@ -380,7 +380,8 @@ def amendment(effect: Effect) -> JsonObject:
     return {"revision": effect.revision, "input": keys.canonical(effect.input).decode()}
 
 
-def _superseded(row: EffectRow, by: str) -> Directive:
+def superseded(row: EffectRow, by: str) -> Directive:
+    """What a task goes on with whose effect a person replaced by another, ``by``."""
     body = row.evidence.body
     return directive.Superseded.model_validate(
         {

@@ -283,11 +283,16 @@ class PostgresLedger(PostgresGates, PostgresReading):
         return await race.won(effect_id, written)
 
     async def _told(self, text: str, *values: Any) -> Sequence[asyncpg.Record]:  # noqa: ANN401  # asyncpg's
-        """Run a statement that tells a trail: two who tell that of an archived effect are in no order."""
+        """Run a statement that tells a trail: two who tell that of an archived effect are in no order.
+
+        One that waited for an archive finds nothing: where the row went shows only when it is asked again.
+        """
 
         async def told() -> Sequence[asyncpg.Record] | None:
             try:
-                return await self._session.fetch(text, *values)
+                return await self._session.fetch(text, *values) or await self._session.fetch(
+                    text, *values
+                )
             except asyncpg.UniqueViolationError as error:
                 if error.constraint_name != "audit_events_pkey":
                     raise

@@ -49,3 +49,33 @@ async def test_a_permit_is_not_renewed_past_the_end_of_its_key():
     )
     await later.renew()
     later.check()
+
+
+class LateLedger(ModelLedger):
+    """Its answer to a renewal arrives when the attempt is over."""
+
+    over = None
+
+    async def renew(self, lease, extend):
+        answer = await super().renew(lease, extend)
+        self.over()
+        return answer
+
+
+@pytest.mark.parametrize("ledger_of", [ModelLedger, LateLedger])
+async def test_what_an_adapter_left_behind_renews_no_permit_whose_attempt_is_over(ledger_of):
+    ledger, five = ledger_of(lambda: datetime.now(UTC)), timedelta(seconds=5)
+    effect = Effect(
+        effect_id="ef1-a", task_id="t", step="do", kind="toy.fact", partition="p", input={}
+    )
+    request = ClaimRequest(effect, "f" * 64, b"", "w", lease=five, budget=5)
+    granted = await ledger.claim(request)
+    permit = HeldPermit(ledger, granted.lease, asked_at=steady(), length=five)
+    if ledger_of is LateLedger:
+        ledger.over = permit.spend
+    else:
+        permit.spend()
+    with pytest.raises(PermitLost, match="its attempt is over"):
+        await permit.renew()
+    with pytest.raises(PermitLost):
+        permit.check()

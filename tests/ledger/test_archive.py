@@ -231,6 +231,19 @@ async def test_a_proof_that_waits_for_an_archive_proves_no_second_effect(
     assert isinstance(answer, Taken)
 
 
+async def test_a_late_receipt_that_waits_for_an_archive_is_kept_as_evidence(
+    ledger: PostgresLedger, admin: asyncpg.Connection
+) -> None:
+    lease = await granted(ledger, "1")
+    await moved(ledger.record(lease, settled("fact-1")))
+    late = await while_it_is_archived(ledger, admin, ledger.record(lease, settled("fact-2")))
+    assert isinstance(late, Stale)
+    assert late.row is not None
+    trail = await ledger.audit("ef1-1")
+    assert [told.receipt for told in trail if told.move == "refused_write"] == [receipt("fact-2")]
+    verify_chain(trail, await standing(ledger))
+
+
 async def test_two_who_tell_the_trail_of_what_is_archived_at_once_both_stand_on_it(
     ledger: PostgresLedger, admin: asyncpg.Connection
 ) -> None:
