@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
 from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy
-from temporalio.exceptions import ChildWorkflowError
+from temporalio.exceptions import ChildWorkflowError, FailureError
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import BaseModel
@@ -148,16 +149,17 @@ class IncidentWorkflow:
             selection=Selection(partition=request.partition),
             pace=request.pace,
         )
-        self._replay = await workflow.start_child_workflow(
+        self._replay = child = await workflow.start_child_workflow(
             names.REPLAY_WORKFLOW,
             replay,
             id=f"{self._name}-replay",
             result_type=Tally,
             parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
         )
-        await workflow.wait_condition(lambda: self._tally is not None)
+        await workflow.wait_condition(lambda: self._tally is not None or child.done())
         left = ", ".join(f"{count} {state}" for state, count in sorted(found.standing.items()))
-        return f"{found.asked} tasks were asked; unresolved now: {left or 'nothing'}"
+        early = "; the replay ended early" if self._tally is None else ""
+        return f"{found.asked} tasks were asked; unresolved now: {left or 'nothing'}{early}"
 
     async def _go_on_with_replay(self, approval: Approval) -> str:
         """Let the replay begin with its canary, and wait for its end."""
@@ -165,7 +167,8 @@ class IncidentWorkflow:
         if replay is None:
             return "there was no replay"
         word = Say(operator=approval.operator, reason=approval.reason)
-        await replay.signal(names.RESUME, word)
+        with contextlib.suppress(FailureError):  # somebody ended it meanwhile
+            await replay.signal(names.RESUME, word)
         await workflow.wait_condition(lambda: replay.done() or self._is_closed)
         if not replay.done():
             return "closed before its end; the replay is told to stop"

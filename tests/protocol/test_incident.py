@@ -36,12 +36,12 @@ async def prepared(deployments):
     return deployment
 
 
-async def opened(deployment):
+async def opened(deployment, **pace):
     request = IncidentRequest(
         operator="ada",
         reason="the provider was down",
         partition=deployment.task_queue,
-        pace=PACE,
+        pace={**PACE, **pace},
         settle_within=20,
     )
     await operations(deployment).open_incident(request)
@@ -159,6 +159,29 @@ async def test_an_incident_that_is_closed_early_leaves_the_partition_paused(depl
     assert gate.paused
     again = await opened(deployment)
     await waits_for(deployment, again, Step.SNAPSHOT)
+
+
+async def test_an_incident_whose_replay_is_ended_from_outside_goes_on_to_its_end(deployments):
+    deployment = await prepared(deployments)
+    await deployment.worker()
+    (effect,) = await quarantine(deployment, "t-1", tries=TRIES)
+    incident_id = await opened(deployment, ask_rate=0.4)
+    for wanted in (Step.SNAPSHOT, Step.RECONCILE):
+        await waits_for(deployment, incident_id, wanted)
+        await approve(deployment, incident_id, wanted)
+
+    async def replay():
+        return (await operations(deployment).incident_status(incident_id)).replay_id
+
+    replay_id = await wait_until(replay, 60, what="the incident's replay")
+    await deployment.client.temporal.get_workflow_handle(replay_id).terminate("by mistake")
+    for wanted in (Step.REPLAY, Step.RESUME):
+        await waits_for(deployment, incident_id, wanted)
+        await approve(deployment, incident_id, wanted)
+    await wait_until(lambda: _all_done(deployment, incident_id), 60)
+    found = await operations(deployment).incident_status(incident_id)
+    assert "ended early" in found.done[3].detail
+    assert (await deployment.row(effect)).state is State.QUARANTINED, "as it was"
 
 
 async def _all_done(deployment, incident_id):
