@@ -35,6 +35,7 @@ async def connect_temporal(profile: str | None = None) -> Client:
         InvalidSettings: The address, or Temporal's own configuration, cannot be read.
     """
     chosen = connection(profile)
+    named = "target_host" in chosen
     chosen.setdefault("target_host", DEFAULT_ADDRESS)
     try:
         async with asyncio.timeout(RPC_TIMEOUT.total_seconds()):
@@ -51,9 +52,10 @@ async def connect_temporal(profile: str | None = None) -> Client:
                 f"the Temporal server at {address} shows a certificate that is not trusted ({untrusted[1]}); "
                 "TEMPORAL_TLS_SERVER_CA_CERT_PATH names the file of those that are"
             ) from error
+        # Another server beside a deployment would know none of its tasks.
+        hint = "start that one again" if named else "start a development stack with `ascertain dev`"
         raise TemporalDown(
-            f"no Temporal server answers at {address}: start one with `ascertain dev`, or set "
-            "TEMPORAL_ADDRESS"
+            f"no Temporal server answers at {address}: {hint}, or set TEMPORAL_ADDRESS"
         ) from error
     except ValueError as error:
         raise InvalidSettings(f"the connection to Temporal is set wrongly: {error}") from error

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ascertain import settings as deployment
 from ascertain.cli import stack as stacks
 from ascertain.errors import SetupError
 from ascertain.ledger.migration import migrate
@@ -54,6 +55,7 @@ async def _run(plan: Plan, say: Say, on_ready: Callable[[stacks.Stack, Path | No
     async with _alone(plan.data), _started(say) as running:
         idle = {plans.UI: plan.headless, plans.OUTSIDE: config is not None}
         ports = plans.choose_ports(plan.port_base, say, [name for name in idle if idle[name]])
+        plans.refuse_beside_another(deployment.load(config), ports.postgres)
         stack = await _servers(plan, ports, config, running, say)
         worker: Worker | None = None
         if plan.worker:

@@ -8,15 +8,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from ascertain import settings as deployment
 from ascertain.errors import SetupError
+from ascertain.ledger.session import place as address
+from ascertain.settings import LEDGER_FILE_VARIABLE, LEDGER_VARIABLE
 from starter.process import free_port, port_is_free
 from workers.registry import try_kinds
 from workers.secret import ProcessSecrets
 
 if TYPE_CHECKING:
     from ascertain.cli.stack import Stack
+    from ascertain.settings import Settings
     from starter.part import Say
 
 EXAMPLES: Final = Path(__file__).parents[1] / "examples"
@@ -120,6 +124,28 @@ async def find_config(plan: Plan) -> Path | None:
     if plan.worker:
         await try_kinds(settings, ProcessSecrets())
     return chosen.absolute()
+
+
+def refuse_beside_another(settings: Settings, port: int) -> None:
+    """Where another ledger is named, another deployment is, whose tasks must not meet an empty one.
+
+    Args:
+        settings: Of the deployment file; what the environment names comes first.
+        port: Of this stack's own ledger.
+
+    Raises:
+        SetupError: What is named is not this stack's.
+    """
+    named = settings.named_ledger
+    if named is None:
+        return
+    found = urlsplit(named)
+    if (found.hostname, found.port) not in {("127.0.0.1", port), ("localhost", port)}:
+        raise SetupError(
+            f"this deployment's ledger is the one at {address(named)}, and a development stack has one of "
+            "its own, which knows nothing of what was sent and would send it again: start what does not run "
+            f"of that deployment, or unset {LEDGER_VARIABLE}, {LEDGER_FILE_VARIABLE} and [ledger] url first"
+        )
 
 
 def example_config(data: Path, outside_url: str) -> Path:

@@ -183,6 +183,29 @@ async def test_the_options_of_every_kind_are_looked_at_before_anything_is_starte
     assert list(server_directory.iterdir()) == []
 
 
+@pytest.mark.parametrize("variable", ["ASCERTAIN_LEDGER_URL", "ASCERTAIN_LEDGER_URL_FILE"])
+async def test_a_stack_is_not_started_beside_the_ledger_of_another_deployment(
+    at_home, server_directory, tmp_path, variable
+):
+    """Its empty ledger would let everything that the other one knows be sent again."""
+    url = "postgresql://worker:secret@db.example:5432/ledger"
+    file = tmp_path / "ledger_url"
+    file.write_text(url)
+    named = str(file) if variable.endswith("_FILE") else url
+    answer = await at_home("dev", "--headless", code=7, **{variable: named})
+    assert "this deployment's ledger is the one at db.example:5432" in answer.sentence
+    assert "secret" not in answer.sentence
+    assert [path.name for path in server_directory.iterdir()] == ["lock"]
+
+
+def test_the_ledger_that_a_stack_itself_has_named_before_is_its_own():
+    url = "postgresql://postgres:secret@127.0.0.1:7432/postgres"
+    ours = settings.Settings.model_validate({"ledger": {"url": url}})
+    plan.refuse_beside_another(ours, 7432)
+    with pytest.raises(SetupError, match="would send it again"):
+        plan.refuse_beside_another(ours, 7433)
+
+
 async def test_a_folder_with_something_else_in_it_is_left_alone(at_home, tmp_path):
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "a.txt").touch()
