@@ -16,7 +16,7 @@ from ascertain.contracts import claim, directive, outcome
 from ascertain.contracts.breaker import BY
 from ascertain.contracts.effect import FENCE, Evidence, State
 from ascertain.errors import InvalidTask
-from ascertain.policy import AFTER, directive_for, held_wait, retry_wait
+from ascertain.policy import AFTER, directive_for, held_wait, retry_wait, says_of_effect
 from ascertain.ports import FROZEN_MAX_BYTES
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ async def put_in_doubt(serving: Serving, served: Served, effect: Effect) -> None
     if isinstance(answer, claim.Granted):
         evidence = Evidence(source="phase", rule="never_left", detail="its task was cancelled")
         unsent = outcome.NotDone(error_class="never_left", evidence=evidence)
-        await persist(lambda: serving.ledger.record(answer.lease, unsent))
+        said = says_of_effect(answer.row, unsent)
+        await persist(lambda: serving.ledger.record(answer.lease, said))
 
 
 def _prepared(adapter: Adapter, effect: Effect) -> bytes:

@@ -96,7 +96,7 @@ class StreamWorkflow:
         await self._feed(numbered.number, numbered.count, chunk)
 
     async def _feed(self, number: int, count: int, chunk: RawValue) -> None:
-        if number in self._carrying:
+        while number in self._carrying:  # of several that wait, one goes first
             await workflow.wait_condition(lambda: number not in self._carrying)
         if self._is_done(number):
             return

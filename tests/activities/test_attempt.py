@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.dispatch import dispatch
+from activities.dispatch import dispatch, put_in_doubt
 from activities.reconcile import Reconcile
 from activities.serving import Served, Serving
 from ascertain.contracts import claim, directive, finding, outcome
-from ascertain.contracts.effect import Effect, Evidence, Receipt, State
+from ascertain.contracts.effect import ABSENT_KEYED, Effect, Evidence, Receipt, State
 from ascertain.contracts.epoch import EpochRequest
 from ascertain.contracts.gate import GateChange
 from ascertain.contracts.semantics import LookupBy, Policy, Semantics
@@ -181,6 +181,22 @@ async def test_a_later_attempt_of_what_can_be_asked_for_is_asked_for_though_its_
     await dispatch(serving, Served(kind, adapter), EFFECT)
     assert await state(ledger) is State.UNKNOWN
     assert not adapter.called.is_set()
+
+
+async def test_a_claim_that_is_given_back_leaves_an_absence_that_rests_on_the_key_as_it_was(
+    adapter,
+):
+    adapter.semantics = Semantics(lookup=LookupBy.KEY, idempotent_for=timedelta(hours=1))
+    ledger = ModelLedger(lambda: datetime.now(UTC))
+    kind = Kind("toy.fact", adapter.semantics, Policy(), adapter)
+    serving = Serving(ledger, {"toy.fact": kind}, "worker:1")
+    first = await ledger.claim(request_of(serving, kind))
+    doubt = (await ledger.record(first.lease, DOUBT)).row
+    keyed = Evidence(source="lookup", rule=ABSENT_KEYED)
+    await ledger.converge(doubt.effect_id, doubt.version, claim.Verdict(State.CLEAR, keyed), "w")
+    await put_in_doubt(serving, Served(kind, adapter), EFFECT)
+    row = (await ledger.inspect(EFFECT.effect_id)).row
+    assert (row.state, row.attempt, row.evidence.rule) == (State.CLEAR, 2, ABSENT_KEYED)
 
 
 class TakenLedger(ForgetfulLedger):

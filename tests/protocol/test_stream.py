@@ -6,13 +6,15 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateStage
 
-from ascertain.contracts.stream import Tally
+from ascertain.contracts import names
+from ascertain.contracts.stream import Chunk, Tally
 from ascertain.contracts.task import TaskOutcome
 from ascertain.door import admit
 from ascertain.errors import Conflict, NotFound
 from ascertain.ledger.gate import turn_of
-from ascertain.stream import Stream
+from ascertain.stream import Stream, workflow_id
 from ascertain.testing.knob import Answer, Drop, Rule, Silence, SubmitKnobs
 from tests.protocol.deployment import step
 from tests.waiting import wait_until
@@ -214,3 +216,24 @@ async def test_a_paused_stream_begins_no_further_chunk(deployment, stream):
     await stream.resume()
     await feeding
     assert (await stream.close()).tally.settled == 2
+
+
+async def test_a_chunk_for_which_several_wait_is_counted_once_although_the_first_could_not_be_read(
+    deployment, stream
+):
+    await deployment.worker()
+    await stream.pause()
+    handle = deployment.client.temporal.get_workflow_handle(workflow_id(stream.name))
+    content = Chunk(tasks=tasks_of(deployment, 2)).model_dump(mode="json", exclude_defaults=True)
+    fed = [
+        await handle.start_update(
+            names.FEED, args=[0, 2, chunk], wait_for_stage=WorkflowUpdateStage.ACCEPTED
+        )
+        for chunk in ("no chunk", content, content)
+    ]
+    await stream.resume()
+    with pytest.raises(WorkflowUpdateFailedError):
+        await fed[0].result()
+    for carried in fed[1:]:
+        await carried.result()
+    assert (await stream.close()).tally == Tally(tasks=2, settled=2)
