@@ -135,7 +135,7 @@ async def _working(url: str, where: Place, pace: Pace) -> AsyncGenerator[Relay]:
 
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     telemetry.install(SERVICE)
-    queue = await Queue.open(url)
+    queue = await Queue.open(url, role="ascertain_relay")
     try:
         yield Relay(queue, await where.client(kinds=where.kinds), pace)
     finally:

@@ -62,7 +62,7 @@ async def serve(
         LedgerDown: No ledger answers.
         WrongSchema: The ledger must be migrated first.
         InvalidSettings: The deployment file does not fit the adapters, ``OTEL_`` variables are wrong, or
-            metrics cannot be served where they should be.
+            metrics cannot be served where they should be; or the ledger's account lacks the worker's role.
         MissingSecret: A kind that this process does names secrets that are not here.
     """
     telemetry.install(SERVICE)
@@ -78,7 +78,9 @@ async def serve(
         await ensure_search_attributes(client)
         if role.orchestrate:
             await ensure_schedules(client, settings)
-        ledger = await open_ledger(settings.ledger_url, connections=settings.ledger.connections)
+        ledger = await open_ledger(
+            settings.ledger_url, connections=settings.ledger.connections, role="ascertain_worker"
+        )
         stack.push_async_callback(ledger.aclose)
         serving = dress(_serving(settings, kinds, ledger))
         workers = build_workers(client, serving, role, settings.task_queue, ledger.upkeep)

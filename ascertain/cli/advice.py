@@ -6,8 +6,11 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ascertain.cli.text import plain
+from ascertain.cli.wording import sentence
 from ascertain.contracts.command import Action
 from ascertain.contracts.directive import UNSERVED
+from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
 from ascertain.policy import HANDS_ON
 
@@ -23,8 +26,11 @@ INCOMPLETE: Final = (
     "That is not the whole case: what could not be asked may know of something that is open."
 )
 
-# What the status calls waiting for a closed gate.
+# What the status calls waiting for a closed gate, and going on after a while.
 HELD: Final = "held"
+RETRYING: Final = "retry_in"
+ASKING: Final = "reconcile_in"
+_SHOWN: Final = 500
 
 
 # With the question first, for it can do no harm, and giving up last.
@@ -103,10 +109,32 @@ def safe_next(known: Known, program: str = "ascertain") -> tuple[Advice, ...]:
     return (*_safe(known, program), *_look_again(known, program))
 
 
+def obstacle(known: Known) -> str:
+    """Why a worker could not do its part, so that the task does not go on; empty if there is nothing."""
+    opened = known.status.open if known.status is not None else None
+    if opened is None or opened.standing is not None or opened.error_class == UNSERVED:
+        return ""
+    # What comes too late for its deadline waits a moment and is cancelled: nothing is in its way.
+    late = known.status is not None and known.status.cancelling
+    blocked = opened.doing == ASKING or (opened.doing == RETRYING and not late)
+    return plain(opened.reason)[:_SHOWN] if blocked else ""
+
+
 def _look_again(known: Known, program: str) -> Iterable[Advice]:
+    doctor, missing = f"{program} doctor", obstacle(known)
     if known.exit_code:
-        why = f"{INCOMPLETE} This says what is wrong with it; then give the same command again."
-        yield Advice(f"{program} doctor", why)
+        gone = " ".join(sentence(gap) for gap in known.gaps)
+        why = (
+            f"{INCOMPLETE} Bring it back: {gone} This says what is wrong with it; then give the same command "
+            "again."
+        )
+        yield Advice(doctor, why)
+    elif missing:
+        why = (
+            f"A worker could not do its part: {sentence(missing)} Once that is over or mended, the task goes "
+            "on by itself. This looks at every part from here; a worker's own account may be another."
+        )
+        yield Advice(doctor, why)
 
 
 def _safe(known: Known, program: str) -> tuple[Advice, ...]:
@@ -146,7 +174,7 @@ def _while_running(known: Known, program: str) -> Iterable[Advice]:
     if opened.standing is None:
         return
     task = shlex.quote(known.task_id)
-    askable = opened.standing.askable
+    askable, by = opened.standing.askable, _in_hands_of(opened.effect_id, known)
     if askable:
         yield Advice(f"{program} reconcile {task}", "Ask the outside now instead of later.")
     for action, when in _actions(opened.standing, known.at):
@@ -155,12 +183,19 @@ def _while_running(known: Known, program: str) -> Iterable[Advice]:
             which += " --external-id ID"
         if action is Action.AMEND:
             which += " --input JSON" if askable else " --input JSON --evidence JSON"
-        command = f'{program} takeover {task} {action} {which} --reason "WHY"'
+        command = f'{program} takeover {task} {action} {which} --reason "WHY"{by}'
         meaning = MEANING[action] if askable else UNASKABLE.get(action, MEANING[action])
         if when is not None:
             meaning = f"{meaning} {too_early(when)}"
         yield Advice(command, meaning, action)
     yield from _undoing(known, program)
+
+
+def _in_hands_of(effect_id: str, known: Known) -> str:
+    """Whoever took an effect over is the one who may decide; a command of anybody else is refused."""
+    rows = (effect.row for effect in known.effects if effect.row.effect_id == effect_id)
+    taken_by = next((row.taken_by for row in rows if row.state is State.TAKEN_OVER), None)
+    return f" --operator {shlex.quote(taken_by)}" if taken_by else ""
 
 
 def _undoing(known: Known, program: str) -> Iterable[Advice]:

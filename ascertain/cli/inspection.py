@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,7 @@ from ascertain.cli.text import plain, program
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.effect import State
-from ascertain.errors import AscertainError, NotFound, Unavailable
+from ascertain.errors import AscertainError, InvalidTask, NotFound, Unavailable
 from ascertain.ports import EffectFilter
 
 if TYPE_CHECKING:
@@ -25,13 +26,16 @@ if TYPE_CHECKING:
     from ascertain.cli.advice import Advice
     from ascertain.cli.place import Place
     from ascertain.client import Client
+    from ascertain.contracts.gate import Gate
     from ascertain.contracts.outage import Outage
     from ascertain.contracts.status import TaskStatus
-    from ascertain.contracts.task import TaskResult
+    from ascertain.contracts.task import Task, TaskResult
+    from ascertain.contracts.value import JsonObject
 
 _ANSWER_WITHIN_S: Final = 5
 _MOST_EFFECTS: Final = 1000
 _FEW_WORDS: Final = 120
+_INPUT_SHOWN: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +50,11 @@ class Side:
     run: Run | None = None
     status: TaskStatus | None = None
     result: TaskResult | None = None
+    task: Task | None = None
     effects: tuple[KnownEffect, ...] = ()
     gaps: tuple[str, ...] = ()
     outages: tuple[Outage, ...] = ()
+    gates: tuple[Gate, ...] = ()
     exit_code: int = 0
 
 
@@ -130,9 +136,11 @@ async def gather(task_id: str, where: Place) -> Known:
         run=temporal.run,
         status=temporal.status,
         result=temporal.result,
+        task=temporal.task,
         effects=ledger.effects,
         gaps=gaps,
         outages=ledger.outages,
+        gates=ledger.gates,
         exit_code=temporal.exit_code or ledger.exit_code,
     )
 
@@ -148,6 +156,27 @@ async def _ask_temporal(task_id: str, where: Place) -> Side:
     if found.workflow_type != names.TASK_WORKFLOW:
         return Side(gaps=(f"{task_id} is a workflow of type {found.workflow_type} and no task",))
     run = _run(found)
+    told, (task, unread) = await asyncio.gather(
+        _told(client, task_id, run), _content(client, task_id)
+    )
+    return replace(told, task=task, gaps=told.gaps + unread)
+
+
+async def _content(client: Client, task_id: str) -> tuple[Task | None, tuple[str, ...]]:
+    """What the task was started with, or why that cannot be read here."""
+    try:
+        async with asyncio.timeout(_ANSWER_WITHIN_S):
+            with answered(f"read the input of task {task_id}"):
+                handle = client.temporal.get_workflow_handle(task_id)
+                return await client.starting.content(handle), ()
+    except InvalidTask:
+        why = "it is encrypted under keys that are not here, or was no task as JSON"
+    except (TimeoutError, AscertainError) as error:
+        why = str(error) or f"it did not come within {_ANSWER_WITHIN_S} s"
+    return None, (f"The task's input cannot be read: {why}",)
+
+
+async def _told(client: Client, task_id: str, run: Run) -> Side:
     try:
         async with asyncio.timeout(_ANSWER_WITHIN_S):
             if run.state == RUNNING:
@@ -185,11 +214,12 @@ async def _ask_ledger(task_id: str, where: Place) -> Side:
             rows = await ledger.effects(EffectFilter(task_id=task_id, limit=_MOST_EFFECTS))
             ordered = sorted(rows, key=lambda row: row.created_at)
             trails = [tuple(await ledger.audit(row.effect_id)) for row in ordered]
-            outages = tuple(await ledger.outages())
+            outages, gates = tuple(await ledger.outages()), tuple(await ledger.gates())
     except AscertainError as error:
         return _silent("The ledger", error)
     pairs = zip(ordered, trails, strict=True)
-    return Side(effects=tuple(KnownEffect(row, trail) for row, trail in pairs), outages=outages)
+    effects = tuple(KnownEffect(row, trail) for row, trail in pairs)
+    return Side(effects=effects, outages=outages, gates=gates)
 
 
 def _silent(part: str, error: AscertainError) -> Side:
@@ -209,6 +239,10 @@ def _print(known: Known, safe_next: tuple[Advice, ...]) -> None:
     opened = known.status.open if known.status is not None else None
     if opened is not None and opened.doing == advice.HELD:
         output.line(wording.sentence("Held", opened.reason))
+    obstacle = advice.obstacle(known)
+    if obstacle:
+        output.line(wording.sentence("It cannot go on", obstacle))
+    output.lines(story.closed_gates(known))
     for effect in known.effects:
         _print_effect(known, effect)
     for gap in known.gaps:
@@ -222,6 +256,13 @@ def _print(known: Known, safe_next: tuple[Advice, ...]) -> None:
         output.line(f"  {item.command}")
 
 
+def _shortened(given: JsonObject | None) -> str:
+    if given is None:
+        return ""
+    text = json.dumps(given, ensure_ascii=False)
+    return text if len(text) <= _INPUT_SHOWN else f"{text[:_INPUT_SHOWN]} ... (--json has it whole)"
+
+
 def _print_effect(known: Known, effect: KnownEffect) -> None:
     row = effect.row
     output.line()
@@ -230,6 +271,7 @@ def _print_effect(known: Known, effect: KnownEffect) -> None:
     facts = {
         "effect": row.effect_id,
         "kind": row.kind,
+        "input": _shortened(known.input_of(effect)),
         "version": str(row.version),
         "attempts": standing.attempts(effect),
         "exists as": row.external_id,

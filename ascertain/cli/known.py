@@ -9,9 +9,11 @@ from itertools import pairwise
 from ascertain import keys
 from ascertain.cli.wording import BUDGET, NOTE, REFUSED_WRITE, UNSENDABLE
 from ascertain.contracts.effect import ABSENT_KEYED, UNRESOLVED, AuditEvent, EffectRow, State
+from ascertain.contracts.gate import Gate
 from ascertain.contracts.outage import CANNOT, Outage
 from ascertain.contracts.status import TaskStatus
-from ascertain.contracts.task import TaskOutcome, TaskResult
+from ascertain.contracts.task import Task, TaskOutcome, TaskResult
+from ascertain.contracts.value import JsonObject
 from ascertain.machine import Move
 
 RUNNING = "RUNNING"
@@ -75,9 +77,11 @@ class Known:
         run: None: the server does not have it (any more), or could not be asked.
         status: None: no worker answered, or the workflow is gone.
         result: Of a task that is over, read from its history.
+        task: As it was started, from its history; None where that is gone or cannot be read.
         effects: In the order of their first claim.
         gaps: One sentence for each part that could not be asked.
         outages: The outsides that cannot be asked now, as far as the ledger knows.
+        gates: Of all partitions, as far as the ledger knows.
         exit_code: Of a part that is there and could not be asked; 0: all that is known stands here.
         at: When it was asked, by our clock.
     """
@@ -87,9 +91,11 @@ class Known:
     run: Run | None = None
     status: TaskStatus | None = None
     result: TaskResult | None = None
+    task: Task | None = None
     effects: tuple[KnownEffect, ...] = ()
     gaps: tuple[str, ...] = ()
     outages: tuple[Outage, ...] = ()
+    gates: tuple[Gate, ...] = ()
     exit_code: int = 0
 
     @property
@@ -133,6 +139,17 @@ class Known:
         step = keys.undo_step(effect.row.step)
         undos = (each for each in self.effects if each.row.step == step)
         return next((each for each in undos if each.row.state is not State.SUPERSEDED), None)
+
+    def input_of(self, effect: KnownEffect) -> JsonObject | None:
+        """What an effect was asked for with; None: it was amended, or the task's content is not known."""
+        if self.task is None or effect.row.revision:
+            return None
+        for step in self.task.steps:
+            if effect.row.step == step.name:
+                return step.input
+            if step.undo is not None and effect.row.step == keys.undo_step(step.name):
+                return step.undo.input
+        return None
 
     @property
     def unsendable(self) -> str | None:

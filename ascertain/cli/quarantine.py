@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ascertain.cli import listing, output, place, wording
-from ascertain.cli.text import plain
+from ascertain.cli.text import counted, plain, program
+from ascertain.contracts.effect import State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from ascertain.ports import Waiting
+    from ascertain.ports import Upkeep, Waiting
 
 # The safe next step for each cause; what a person decides is decided task by task.
 NEXT: Final[Mapping[str, str]] = {
@@ -74,11 +76,28 @@ async def list_causes(asked: listing.Filter, config: Path | None, *, as_json: bo
     of_kind = None if asked.kind is None or found is None else [task.task_id for task in found]
     async with where.ledger() as ledger:
         groups = await ledger.upkeep.quarantined(asked.partition, of_kind)
+        taken = await _in_hands(asked, ledger.upkeep, config)
     if as_json:
         tasks = [task.document() for task in found or ()]
-        output.document({"groups": [document(group) for group in groups], "tasks": tasks})
+        shown = {"groups": [document(group) for group in groups], "tasks": tasks}
+        output.document(shown | {"taken_over": taken})
         return
-    show(groups)
+    if groups or not taken:
+        show(groups)
+    if taken:
+        held = counted(taken, "effect is", "effects are")
+        output.line(
+            f"{held} in a person's hands: `{program()} list --state TAKEN_OVER` lists what was taken over "
+            "and not decided."
+        )
+
+
+async def _in_hands(asked: listing.Filter, upkeep: Upkeep, config: Path | None) -> int:
+    """How many of what is asked for a person has taken over."""
+    if asked.kind is not None:
+        return len(await listing.search(replace(asked, state=State.TAKEN_OVER.value), config))
+    tallies = await upkeep.tallies({State.TAKEN_OVER})
+    return sum(each.count for each in tallies if asked.partition in {None, each.partition})
 
 
 def show(groups: Sequence[Waiting]) -> None:
@@ -103,7 +122,7 @@ def show(groups: Sequence[Waiting]) -> None:
                 group.kind,
                 group.partition,
                 group.error_class,
-                plain(group.answer) or "nothing",
+                plain(group.answer) or "no answer came",
                 group.examples[0],
             )
             for group in groups

@@ -53,7 +53,10 @@ def known_document(known: Known, safe_next: Sequence[Advice]) -> dict[str, objec
         "status": known.status.model_dump(mode="json") if known.status is not None else None,
         "result": known.result.model_dump(mode="json") if known.result is not None else None,
         "effects": [
-            effect_document(effect) | _undo_document(known, effect) for effect in known.effects
+            effect_document(effect)
+            | {"input": known.input_of(effect)}
+            | _undo_document(known, effect)
+            for effect in known.effects
         ],
         "not_asked": list(known.gaps),
         "safe_next": advice_document(safe_next),

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ascertain.cli import advice, standing, wording
+from ascertain.cli import advice, shape, standing, wording
+from ascertain.cli.gate_command import EVERY
 from ascertain.cli.text import plain
 from ascertain.contracts.directive import UNSERVED
 from ascertain.contracts.effect import UNRESOLVED, State
@@ -41,7 +42,10 @@ _ENDS: Final = {
 # What happens by itself, by whether the outside can be asked; None: nobody could tell.
 _QUARANTINED: Final = {
     True: "The outside is still asked, slowly; a fact that turns up settles it.",
-    False: "Nothing: the outside cannot be asked. An answer of a worker that comes late settles it.",
+    False: (
+        "Nothing happens by itself: the outside cannot be asked. Only an answer of a worker that comes late "
+        "settles it."
+    ),
     None: "Where the outside can be asked it still is, slowly; a fact that turns up settles it.",
 }
 _DOUBT: Final = {
@@ -170,15 +174,11 @@ def _gated(partition: str, turn_at: datetime | None) -> str:
 
 
 def _task(known: Known) -> Iterable[str]:
-    run, status = known.run, known.status
+    status = known.status
     if known.kind:
         yield f"Its kind is {known.kind}, its partition {known.partition}."
-    if run is None and not known.gaps:
-        yield "Temporal has no workflow of it: a stream carried it, or it ended longer ago than is kept."
-    if run is not None:
-        yield f"It was started at {wording.moment(run.started_at)}."
-        if run.closed_at is not None:
-            yield f"Its workflow ended at {wording.moment(run.closed_at)} ({run.state})."
+    yield from _run(known)
+    yield from closed_gates(known)
     if status is None:
         return
     yield from _bounds(status)
@@ -194,6 +194,30 @@ def _task(known: Known) -> Iterable[str]:
             f"A command was not applied at {wording.clock(refused.at)}", refused.detail
         )
         yield said
+
+
+def closed_gates(known: Known) -> Iterable[str]:
+    """The gates that keep what is open from being done, unless its workflow tells so itself."""
+    opened = known.status.open if known.status is not None else None
+    held = opened is not None and opened.doing == advice.HELD
+    if held or not any(effect.open for effect in known.effects):
+        return
+    for gate in known.gates:
+        if gate.paused and gate.partition in {known.partition, EVERY}:
+            yield (
+                f"{shape.gate_words(gate, known.at)} A person can decide all the same; what that lets go on "
+                "is sent once the gate opens."
+            )
+
+
+def _run(known: Known) -> Iterable[str]:
+    run = known.run
+    if run is None and not known.gaps:
+        yield "Temporal has no workflow of it: a stream carried it, or it ended longer ago than is kept."
+    if run is not None:
+        yield f"It was started at {wording.moment(run.started_at)}."
+        if run.closed_at is not None:
+            yield f"Its workflow ended at {wording.moment(run.closed_at)} ({run.state})."
 
 
 def _bounds(status: TaskStatus) -> Iterable[str]:

@@ -48,6 +48,27 @@ _ROLES: Final = {
     Schema.LEDGER: ("ascertain_worker", "ascertain_operator", "ascertain_reader"),
     Schema.SERVICE: ("ascertain_service", "ascertain_relay"),
 }
+# What whoever works needs to write, by role; ``role.sql`` grants it. Without it, work would be taken to fail.
+NEEDED: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "ascertain_worker": {
+        "audit_events": ("insert",),
+        **dict.fromkeys(
+            (
+                "effects",
+                "gates",
+                "gate_requests",
+                "deliveries",
+                "replay_items",
+                "outages",
+                "epochs",
+                "censuses",
+            ),
+            ("insert", "update"),
+        ),
+    },
+    "ascertain_relay": {"outbox_entries": ("select", "update", "delete")},
+}
+_FEW: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +199,32 @@ async def check(ledger: str | Session, schema: Schema = Schema.LEDGER) -> None:
     except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError) as error:
         raise WrongSchema(f"the {schema} has no schema yet: run `{_COMMAND[schema]}`") from error
     _check(migrations(schema), applied, schema)
+
+
+async def check_role(session: Session, url: str, role: str) -> None:
+    """See that the account may do what a role does.
+
+    Args:
+        session: On a schema that was checked.
+        url: Its address.
+        role: ``ascertain_worker`` or ``ascertain_relay``.
+
+    Raises:
+        InvalidSettings: It may not; says what grants it.
+        Unavailable: Nobody answers there.
+    """
+    needed = [(table, right) for table, all_ in NEEDED[role].items() for right in all_]
+    tables, rights = zip(*needed, strict=True)
+    missing = await session.fetch(statement("missing_grants"), tables, rights)
+    if missing:
+        account = missing[0]["account"]
+        owner = next(of for of, roles in _ROLES.items() if role in roles)
+        what = ", ".join(f"{lacks['privilege']} on {lacks['relation']}" for lacks in missing[:_FEW])
+        raise InvalidSettings(
+            f"the account {account} at {place(url)} may not do the work of {role} (it lacks {what}): the "
+            f"owner says `grant {role} to {account}`; `{_COMMAND[owner]} --roles` makes the role "
+            "and is given again after each migration"
+        )
 
 
 def _prefix(schema: Schema) -> str:

@@ -55,7 +55,12 @@ _LATE_RENEWAL: Final = writes.json_of(writes.LATE_RENEWAL)
 
 
 async def open_ledger(
-    url: str, *, connections: int = 8, timeout_s: float = 5, command_timeout_s: float = 5
+    url: str,
+    *,
+    connections: int = 8,
+    timeout_s: float = 5,
+    command_timeout_s: float = 5,
+    role: str | None = None,
 ) -> PostgresLedger:
     """Connect to a migrated ledger.
 
@@ -64,17 +69,21 @@ async def open_ledger(
         connections: Most connections of this process.
         timeout_s: For a new connection, and to wait for a free one.
         command_timeout_s: For one operation; after it, its outcome is not known.
+        role: Whose work is to be done; None: whatever the account may do.
 
     Raises:
         LedgerDown: Nobody answers there.
         WrongSchema: It must be migrated first; the message says how.
-        InvalidSettings: The address, the account or the database's name is wrong.
+        InvalidSettings: The address, the account or the database's name is wrong, or the account lacks the
+            role.
     """
     session = await Session.open(
         url, connections=connections, timeout_s=timeout_s, command_timeout_s=command_timeout_s
     )
     try:
         await migration.check(session)
+        if role is not None:
+            await migration.check_role(session, url, role)
     except BaseException:
         await session.aclose()
         raise

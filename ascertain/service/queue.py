@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 import asyncpg
 
 from ascertain.errors import OutboxDown, WrongSchema
+from ascertain.ledger.migration import check_role
 from ascertain.ledger.session import FAULTS, Session, connect, no_answer, place
 from ascertain.ledger.statement import SERVICE, statement
 
@@ -74,13 +75,19 @@ class Queue:
         self._url = url
 
     @classmethod
-    async def open(cls, url: str, *, connections: int = 2) -> Self:
+    async def open(cls, url: str, *, connections: int = 2, role: str | None = None) -> Self:
         """Connect.
+
+        Args:
+            url: ``postgresql://...``.
+            connections: Most connections of this process.
+            role: Whose work is to be done; None: whatever the account may do.
 
         Raises:
             OutboxDown: Nobody answers there.
             WrongSchema: It has no outbox yet; the message says how to make it.
-            InvalidSettings: The address, the account or the database's name is wrong.
+            InvalidSettings: The address, the account or the database's name is wrong, or the account lacks
+                the role.
         """
         session = await Session.open(
             url, connections=connections, timeout_s=5, command_timeout_s=10, down=OutboxDown
@@ -88,6 +95,8 @@ class Queue:
         queue = cls(session, url)
         try:
             await queue.lag()
+            if role is not None:
+                await check_role(session, url, role)
         except BaseException as error:
             await session.aclose()
             if isinstance(error, asyncpg.UndefinedTableError | asyncpg.InvalidSchemaNameError):

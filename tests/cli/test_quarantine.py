@@ -10,6 +10,7 @@ from ascertain.cli.quarantine import NEXT
 from ascertain.contracts.epoch import RESTORED
 from ascertain.ports import Waiting
 from tests.cli.test_tasks import quarantined
+from tests.waiting import wait_until
 
 
 async def test_what_waits_is_listed_by_its_cause_with_count_age_and_the_safe_next_step(deployed):
@@ -33,13 +34,34 @@ async def test_nothing_that_waits_is_said_in_one_line(deployed):
     assert answer.out == "Nothing waits for a person.\n"
 
 
+async def test_what_a_person_has_taken_over_is_counted_beside_what_waits(deployed):
+    task_id = await quarantined(deployed, partition="taken")
+
+    async def taken():
+        answer = await deployed.cli.start(
+            "takeover", task_id, "take", "--reason", "on it", "--operator", "grace", "--yes"
+        )
+        await answer.communicate()
+        return answer.returncode == 0
+
+    await wait_until(taken, what="the end of what was in flight")
+    asked = ("list", "--quarantined", "--partition", "taken")
+    told = (await deployed.cli(*asked)).out
+    assert "Nothing waits" not in told
+    assert "1 effect is in a person's hands: `ascertain list --state TAKEN_OVER`" in told
+    answer = await deployed.cli(*asked, "--json")
+    assert (answer.document["groups"], answer.document["taken_over"]) == ([], 1)
+    shown = await deployed.cli("explain", task_id)
+    assert re.search(rf'takeover {task_id} release .* --reason "WHY" --operator grace\n', shown.out)
+
+
 def test_what_a_restore_put_in_doubt_is_a_group_of_its_own_that_says_so(capsys):
     age = timedelta(seconds=12)
     group = Waiting("toy.fact", "p", RESTORED, "", 1, datetime.now(UTC) - age, age, ("task-1",))
     assert quarantine.document(group)["answer"] is None
     quarantine.show([group])
     table = capsys.readouterr().out
-    assert re.search(r"1\s+12 seconds\s+toy.fact\s+p\s+restored\s+nothing\s+task-1", table)
+    assert re.search(r"1\s+12 seconds\s+toy.fact\s+p\s+restored\s+no answer came\s+task-1", table)
     assert "restored: The ledger was restored and may have forgotten what was done" in table
 
 

@@ -12,6 +12,7 @@ from ascertain.cli import advice, story, wording
 from ascertain.contracts.command import Action
 from ascertain.contracts.effect import Evidence, Receipt, State
 from ascertain.contracts.finding import Differs, Several
+from ascertain.contracts.gate import GateChange
 from ascertain.contracts.outcome import Refused
 from ascertain.contracts.status import TimelineEntry
 from ascertain.contracts.task import StepResult, TaskOutcome, TaskResult
@@ -144,6 +145,9 @@ async def test_a_taken_over_task_names_its_owner_and_every_decision():
     assert "is in the hands of a person, who took over step charge" in told
     assert "ada has taken it over. Automation does nothing now." in told
     assert "ada took it over: on it." in told
+    commands = story.tell(await night.known(doing="taken_over")).safe_next
+    assert all(item.command.endswith("--operator ada") for item in commands if item.action)
+    assert {Action.CONFIRM, Action.RELEASE} <= {item.action for item in commands}
     await decide(
         night,
         Move.CONFIRM,
@@ -176,6 +180,42 @@ async def test_a_held_task_names_the_gate_that_holds_it():
     known = await night.known(doing="held")
     assert "waits before step charge, because its partition p is paused" in text(known)
     assert [item.command for item in story.tell(known).safe_next] == ["ascertain resume p"]
+
+
+async def test_a_decision_is_told_of_the_closed_gate_that_keeps_what_follows_from_being_sent():
+    night = Night(lookup=None)
+    await night.attempt(lost())
+    await quarantine(night)
+    for partition, request_id in (("p", "r1"), ("*", "r2"), ("elsewhere", "r3")):
+        change = GateChange(
+            partition=partition, paused=True, by="bo", reason="odd", request_id=request_id
+        )
+        await night.ledger.set_gate(change)
+    known = replace(await night.known(doing="quarantined"), gates=tuple(await night.ledger.gates()))
+    told = text(known)
+    assert "Partition p is paused since" in told
+    assert "by bo: odd. A person can decide all the same; what that lets go on is sent once" in told
+    assert "Every partition is paused since" in told
+    assert "elsewhere" not in told
+
+
+@pytest.mark.parametrize(
+    ("doing", "reason"),
+    [
+        ("retry_in", "the ledger at db:5432/x does not answer (timeout)"),
+        ("reconcile_in", "perform ended without an answer: permission denied for table effects"),
+    ],
+)
+async def test_what_keeps_a_worker_from_its_part_is_named_as_what_to_mend(doing, reason):
+    night = Night()
+    await night.attempt(lost())
+    known = await night.known(doing=doing)
+    opened = known.status.open.model_copy(update={"standing": None, "reason": reason})
+    known = replace(known, status=known.status.model_copy(update={"open": opened}))
+    (item,) = story.tell(known).safe_next
+    assert item.command == "ascertain doctor"
+    assert item.meaning.startswith(f"A worker could not do its part: {reason}. Once that is over")
+    assert "Nothing needs to be done" not in text(known)
 
 
 async def test_a_task_without_a_worker_stands_still_and_says_so():
@@ -305,7 +345,7 @@ async def test_an_outside_that_cannot_be_asked_is_never_said_to_be_asked():
     await quarantine(night)
     known = await night.known(doing="quarantined")
     told = text(known)
-    assert "the outside cannot be asked. An answer of a worker that comes late settles it" in told
+    assert "Nothing happens by itself: the outside cannot be asked. Only an answer of a" in told
     assert "The outside cannot be asked, so your word counts." in told
     assert "is asked first" not in told
     assert all("reconcile" not in item.command for item in story.tell(known).safe_next)

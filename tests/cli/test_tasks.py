@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 
 import pytest
+from temporalio.client import Client as TemporalClient
 
 from ascertain.client import Client
+from ascertain.codec import EncryptionCodec, new_key, parse_keys
+from ascertain.contracts import names
 from ascertain.contracts.task import Task
 from ascertain.testing.knob import Rule, SubmitKnobs
 from starter.process import free_port
@@ -46,11 +50,47 @@ async def test_show_tells_every_effect_with_its_attempts_and_what_is_safe(deploy
     (effect,) = shown["effects"]
     assert [event["move"] for event in effect["audit"]] == ["claim", "doubt", "quarantine"]
     assert effect["state"] == "QUARANTINED"
+    assert effect["input"] == {"text": f"for {task_id}"}
+    assert f'  input       {{"text": "for {task_id}"}}' in answer.out
     assert effect["frozen_bytes"] > 0
     assert "frozen" not in effect
     assert shown["status"]["open"]["effect_id"] == effect["effect_id"]
     assert shown["not_asked"] == []
     assert "take" in {item["action"] for item in shown["safe_next"]}
+
+
+async def test_an_input_is_shown_as_it_was_given_and_a_long_one_shortened(
+    deployed,
+):
+    task_id = deployed.new_id()
+    steps = [
+        {"name": "note", "kind": "note.create", "input": {"text": f"secret:TOKEN {'x' * 600}"}}
+    ]
+    await deployed.client.submit(Task(task_id=task_id, kind="greeting", steps=steps))
+    shown = (await deployed.cli("show", task_id)).out
+    assert f'{{"text": "secret:TOKEN {"x" * 475}' in shown
+    assert "x" * 500 not in shown
+    assert "... (--json has it whole)" in shown
+    whole = (await deployed.cli("show", task_id, "--json")).document
+    assert whole["effects"][0]["input"] == steps[0]["input"]
+    assert whole["not_asked"] == []
+
+
+async def test_an_input_that_is_encrypted_under_keys_of_others_is_said_to_be_unreadable(deployed):
+    temporal, task_id = deployed.client.temporal, deployed.new_id()
+    sealing = EncryptionCodec(parse_keys(new_key("theirs"), "test"))
+    converter = dataclasses.replace(temporal.data_converter, payload_codec=sealing)
+    theirs = TemporalClient(
+        temporal.service_client, namespace=temporal.namespace, data_converter=converter
+    )
+    handle = await theirs.start_workflow(
+        names.TASK_WORKFLOW, deployed.task(task_id), id=task_id, task_queue="nobody"
+    )
+    await handle.terminate()
+    shown = await deployed.cli("show", task_id)
+    assert "The task's input cannot be read: it is encrypted under keys that are not here" in (
+        shown.out
+    )
 
 
 async def test_explain_tells_the_case_in_words_and_names_the_program_as_it_was_called(deployed):
@@ -98,6 +138,10 @@ async def test_a_ledger_that_cannot_be_asked_is_never_told_as_nothing_to_be_done
         assert "by itself" not in answer.out
         told = await deployed.cli(command, task_id, "--json", code=6, ASCERTAIN_LEDGER_URL=away)
         assert [each["command"] for each in told.document["safe_next"]] == ["ascertain doctor"]
+        assert (
+            "Bring it back: The ledger: the ledger at 127.0"
+            in told.document["safe_next"][0]["meaning"]
+        )
     report = await deployed.cli("report", task_id, code=6, ASCERTAIN_LEDGER_URL=away)
     assert "That is not the whole case" in report.out
 

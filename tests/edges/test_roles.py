@@ -13,7 +13,7 @@ from ascertain.contracts.effect import State
 from ascertain.contracts.gate import GateChange
 from ascertain.errors import InvalidSettings
 from ascertain.ledger.delivery import DeliveryBook
-from ascertain.ledger.migration import Schema, grant_roles, migrate
+from ascertain.ledger.migration import NEEDED, Schema, grant_roles, migrate
 from ascertain.ledger.postgres import open_ledger
 from ascertain.ports import EffectFilter
 from ascertain.service.queue import Queue
@@ -134,6 +134,45 @@ async def test_an_account_that_may_not_is_told_which_it_is_and_what_makes_the_ro
     service = await cli("doctor", code=7, ASCERTAIN_LEDGER_URL=accounts["service"])
     assert "failed   ledger: the ledger at" in service.out
     assert "the account login_service" in service.out
+
+
+async def test_whoever_lacks_the_rights_of_its_work_does_not_start_and_says_what_grants_them(
+    accounts, database, cli
+):
+    refused = await cli(
+        "worker", "--log-level", "error", code=7, ASCERTAIN_LEDGER_URL=accounts["operator"]
+    )
+    assert refused.out == ""
+    assert "the account login_operator at" in refused.sentence
+    assert "insert on effects" in refused.sentence
+    assert "`grant ascertain_worker to login_operator`" in refused.sentence
+    assert "`ascertain migrate --roles` makes the role" in refused.sentence
+    owner = await asyncpg.connect(database)
+    await owner.execute("grant select on ascertain.outbox_entries to login_reader")
+    relay = await cli("relay", code=7, ASCERTAIN_OUTBOX_URL=accounts["reader"])
+    await owner.execute("revoke select on ascertain.outbox_entries from login_reader")
+    await owner.close()
+    assert relay.out == ""
+    assert "`grant ascertain_relay to login_reader`" in relay.sentence
+    assert "`ascertain migrate --outbox URL --roles`" in relay.sentence
+
+
+async def test_a_role_is_enough_to_start_and_what_is_asked_for_is_what_it_is_granted(
+    accounts, database
+):
+    ledger = await open_ledger(accounts["worker"], role="ascertain_worker")
+    await ledger.aclose()
+    queue = await Queue.open(accounts["relay"], role="ascertain_relay")
+    await queue.aclose()
+    owner = await asyncpg.connect(database)
+    written = await owner.fetch(
+        "select relname, lower(privilege_type) as privilege from pg_class, aclexplode(relacl)"
+        " where relnamespace = 'ascertain'::regnamespace and privilege_type <> 'SELECT'"
+        " and grantee = 'ascertain_worker'::regrole"
+    )
+    await owner.close()
+    asked = {(table, right) for table, all_ in NEEDED["ascertain_worker"].items() for right in all_}
+    assert asked == {(record["relname"], record["privilege"]) for record in written}
 
 
 async def test_the_roles_that_are_made_are_named(database, cli):

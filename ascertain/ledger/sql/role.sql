@@ -33,3 +33,9 @@ begin
     grant execute on function ascertain.archive_page(text, interval, integer, boolean) to ascertain_operator;
 end
 $$
+
+-- name: missing_grants
+-- Which of these rights, each on the table beside it, this account lacks.
+select wanted.relation, wanted.privilege, quote_ident(current_user) as account
+from unnest($1::text [], $2::text []) as wanted (relation, privilege)
+where not has_table_privilege('ascertain.' || wanted.relation, wanted.privilege)
