@@ -162,7 +162,7 @@ def ask_wait(row: EffectRow, kind: Kind, *, slower: bool = False, waiting: int =
     age = max(row.now - row.state_since, NO_WAIT)
     wait = min(max(kind.policy.ask_first, age if slower else age / 2), kind.policy.ask_cap)
     if waiting:
-        wait = min(wait, waiting * PROBED)
+        wait = min(wait, max(kind.policy.ask_first, waiting * PROBED))
     wait = wait * (0.9 + spread(row) / 5)
     horizon = conclusive_at(row, kind) - row.now
     return min(wait, horizon + AFTER) if horizon > NO_WAIT and not slower else wait

@@ -89,19 +89,17 @@ def relay(  # noqa: PLR0913 - each is one option of the command
     url = outbox or named_address(URL_VARIABLE)
     if not url:
         raise InvalidSettings(f"no outbox: say --outbox URL or set {URL_VARIABLE}")
+    pace = Pace(batch=batch, lease=lease, keep=keep)
     if status:
         asyncio.run(_status(url, as_json=as_json))
     elif aside:
         asyncio.run(_list_aside(url, as_json=as_json))
     elif again or again_all:
         asyncio.run(_put_back(url, None if again_all else again, as_json=as_json))
+    elif once:
+        asyncio.run(_once(url, place.find(config), pace, as_json=as_json))
     else:
-        pace = Pace(batch=batch, lease=lease, keep=keep)
-        where = place.find(config)
-        if once:
-            asyncio.run(_once(url, where, pace, as_json=as_json))
-        else:
-            asyncio.run(_relay(url, where, pace, metrics, as_json=as_json))
+        asyncio.run(_relay(url, place.find(config), pace, metrics, as_json=as_json))
 
 
 async def _once(url: str, where: Place, pace: Pace, *, as_json: bool) -> None:

@@ -35,7 +35,7 @@ def poller(identity: str, kinds: Mapping[str, str]) -> str:
 def served(name: str, kinds: Mapping[str, str]) -> Served:
     """How a worker of that name serves these kinds; where it does not say, nothing differs."""
     tables, names = _digests(kinds)
-    match name.split("#")[1:]:
+    match name.rsplit("#", 2)[1:]:
         case [*_, other] if other != names:
             return Served.OTHER_KINDS
         case [other, _] if other != tables:

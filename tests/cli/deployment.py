@@ -15,6 +15,7 @@ def write_config(folder: Path, url: str) -> Path:
     path = folder / "deployment.toml"
     path.write_text(
         'task_queue = "cli"\n'
+        "sweep_every = 3600\n"  # what a test leaves behind stands as it is until that looks at it
         + _kind("note.create", url, lookup=True)
         + _kind("note.blind", url)
         + _kind("note.watched", url, more=WATCHED)

@@ -36,7 +36,9 @@ def test_who_serves_the_same_tables_in_whatever_order_they_stand_serves_the_same
     ],
 )
 def test_who_serves_another_table_of_a_kind_is_told_apart(other):
-    assert served(poller("host:1", tables(a=PLAIN, b=other)), OURS) is Served.OTHER_TABLES
+    for identity in ("host:1", "a#host:1"):
+        named = poller(identity, tables(a=PLAIN, b=other))
+        assert served(named, OURS) is Served.OTHER_TABLES
 
 
 def test_who_serves_other_kinds_is_told_apart_from_who_serves_other_tables():

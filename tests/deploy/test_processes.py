@@ -156,4 +156,6 @@ def test_systemd_takes_every_unit_where_it_can_be_asked(tmp_path):
     said = subprocess.run(
         [asked, "verify", *tmp_path.glob("*.service")], capture_output=True, check=False, text=True
     )
-    assert (said.returncode, said.stderr) == (0, "")
+    # It looks at the units of this machine too, on which ours depend.
+    ours = [line for line in said.stderr.splitlines() if any(unit.name in line for unit in UNITS)]
+    assert ours == []
