@@ -122,8 +122,8 @@ def show(task: option.Task, *, config: option.Config = None, as_json: option.Jso
     """Show where a task stands and every effect and attempt of it.
 
     Works with whichever of the task's workflow and the ledger can be reached, says which cannot, and then
-    ends with 6, or with 7 if it is the deployment that is wrong, for this is not the whole case. So do explain
-    and report.
+    ends with 6, or with 7 if it is the deployment that is wrong, for this is not the whole case. So do
+    explain and report.
     """
     from ascertain.cli import inspection
 
