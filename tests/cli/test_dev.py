@@ -192,7 +192,8 @@ async def test_a_stack_is_not_started_beside_the_ledger_of_another_deployment(
     file = tmp_path / "ledger_url"
     file.write_text(url)
     named = str(file) if variable.endswith("_FILE") else url
-    answer = await at_home("dev", "--headless", code=7, **{variable: named})
+    ports = ("--port-base", str(free_base()))
+    answer = await at_home("dev", "--headless", *ports, code=7, **{variable: named})
     assert "this deployment's ledger is the one at db.example:5432" in answer.sentence
     assert "secret" not in answer.sentence
     assert [path.name for path in server_directory.iterdir()] == ["lock"]

@@ -121,11 +121,12 @@ async def test_doctor_names_the_search_attributes_that_are_missing(deployed):
 async def test_what_is_advised_begins_with_what_was_typed(cli):
     away = {"TEMPORAL_ADDRESS": f"127.0.0.1:{free_port()}"}
     for called in ("ascertain", "./run"):
-        answer = await cli("list", "--json", code=6, ASCERTAIN_COMMAND=called, **away)
-        assert f"start one with `{called} dev`" in answer.sentence
-        assert f"start one with `{called} dev`" in answer.document["error"]["message"]
+        advised = f"start a development stack with `{called} dev`"
+        answer = await cli("partitions", "--json", code=7, ASCERTAIN_COMMAND=called, **away)
+        assert advised in answer.sentence
+        assert advised in answer.document["error"]["message"]
         told = await cli("doctor", code=6, ASCERTAIN_COMMAND=called, **away)
-        assert f"start one with `{called} dev`" in told.out
+        assert advised in told.out
 
 
 async def test_doctor_says_what_cannot_be_reached(cli):
@@ -133,7 +134,7 @@ async def test_doctor_says_what_cannot_be_reached(cli):
     url = f"postgresql://ascertain:hunter2@127.0.0.1:{away}/x"
     given = {"TEMPORAL_ADDRESS": f"127.0.0.1:{away}", "ASCERTAIN_LEDGER_URL": url}
     answer = await cli("doctor", code=6, **given)
-    assert f"no Temporal server answers at 127.0.0.1:{away}" in answer.out
+    assert f"no Temporal server answers at 127.0.0.1:{away}: start that one again" in answer.out
     assert f"ledger: the ledger at 127.0.0.1:{away}/x does not answer" in answer.out
     assert "nothing is known to be changed: give the same command again" in answer.out
     assert "by itself" not in answer.out
