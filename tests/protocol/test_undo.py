@@ -97,8 +97,8 @@ async def test_a_step_is_taken_back_once_however_often_it_is_ordered(deployments
     deployment = await deployments()
     steps = ({**step("a"), "undo": TAKE_BACK}, step("b", "toy.neither"))
     first, _ = await stuck(deployment, "again", *steps)
-    sent = undo(first, request_id="req-1").model_dump(mode="json", exclude_none=True)
-    for _ in range(3):
+    for number in range(3):
+        sent = undo(first, request_id=f"req-{number}").model_dump(mode="json", exclude_none=True)
         await deployment.handle("again").signal(names.TAKEOVER, sent)
     undone = deployment.effect("again", "a~undo")
     await deployment.wait_for_row(undone, lambda row: row.state is State.SETTLED)
