@@ -53,10 +53,7 @@ async def run(plan: Plan, say: Say, on_ready: Callable[[stacks.Stack, Path | Non
 async def _run(plan: Plan, say: Say, on_ready: Callable[[stacks.Stack, Path | None], None]) -> None:
     config = await plans.find_config(plan)
     async with _alone(plan.data), _started(say) as running:
-        idle = {plans.UI: plan.headless, plans.OUTSIDE: config is not None}
-        ports = plans.choose_ports(plan.port_base, say, [name for name in idle if idle[name]])
-        plans.refuse_beside_another(deployment.load(config), ports.postgres)
-        stack = await _servers(plan, ports, config, running, say)
+        stack = await _servers_somewhere(plan, config, running, say)
         worker: Worker | None = None
         if plan.worker:
             worker = _worker(plan.data, stack)
@@ -118,6 +115,24 @@ async def _started(say: Say) -> AsyncGenerator[list[Part]]:
         if running:
             say("Stopping ...")
         await parts.stop(running[::-1])
+
+
+async def _servers_somewhere(
+    plan: Plan, config: Path | None, running: list[Part], say: Say
+) -> stacks.Stack:
+    """Start what the worker needs, on other ports where another program was quicker to take one."""
+    unused = {plans.UI: plan.headless, plans.OUTSIDE: config is not None}
+    idle = [name for name in unused if unused[name]]
+    while True:
+        ports = plans.choose_ports(plan.port_base, say, idle)
+        plans.refuse_beside_another(deployment.load(config), ports.postgres)
+        try:
+            return await _servers(plan, ports, config, running, say)
+        except ExceptionGroup:
+            await parts.stop(running[::-1])
+            running.clear()
+            if plan.port_base is not None or plans.all_free(ports, idle):
+                raise
 
 
 async def _servers(

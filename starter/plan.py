@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -100,6 +100,12 @@ def _ports_from(base: int, idle: Collection[str]) -> Ports:
                 "that one, or choose another --port-base"
             )
     return Ports(*range(base, base + len(USUAL)))
+
+
+def all_free(ports: Ports, idle: Collection[str] = ()) -> bool:
+    """Whether nobody listens on them, but for those of what is not started."""
+    chosen = zip(USUAL, astuple(ports), strict=True)
+    return all(name in idle or port_is_free(port) for name, port in chosen)
 
 
 def _choose(name: str, port: int, say: Say) -> int:

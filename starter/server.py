@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from ascertain.errors import SetupError
-from starter.process import Account, Child, free_port, port_is_free
+from starter.process import Account, Child, free_port, listens, port_is_free
 
 _POLL_SECONDS = 0.01
 _LOCK_WITHIN = timedelta(seconds=5)
@@ -189,7 +189,8 @@ class Server(ABC):
     async def _wait_until_ready(self) -> None:
         child = self._running()
         deadline = asyncio.get_running_loop().time() + _READY_WITHIN.total_seconds()
-        while not await self._ready():
+        # Another server may have taken the port since we looked, and would answer in this one's place.
+        while not (await self._ready() and listens(child.pid, self.port)):
             if child.exit_code is not None:
                 raise SetupError(self._failed(f"ended at once ({child.exit_code})", child))
             if asyncio.get_running_loop().time() >= deadline:

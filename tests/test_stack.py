@@ -22,6 +22,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 
 from ascertain.contracts import names
 from ascertain.errors import SetupError
+from starter import server as servers
 from starter.postgres import EmbeddedPostgres
 from starter.process import Account, free_port
 from starter.temporal import TemporalServer
@@ -70,6 +71,7 @@ def parent(server_directory):
     program = """
 import asyncio, signal, sys
 from pathlib import Path
+from starter import server as servers
 from starter.postgres import EmbeddedPostgres
 from starter.temporal import TemporalServer
 
@@ -298,6 +300,16 @@ async def test_a_port_in_use_is_refused_and_named(kind, server_directory, free_p
         other.listen()
         with pytest.raises(SetupError, match=f"port {free_port} .* choose another port"):
             await kind(server_directory, port=free_port).start()
+
+
+async def test_a_server_whose_port_another_one_takes_first_does_not_count_as_ready(
+    tmp_path, free_port, monkeypatch
+):
+    """The other one would answer in its place, and what belongs together would be kept apart."""
+    monkeypatch.setattr(servers, "port_is_free", lambda _: True)  # as it was when it looked
+    async with TemporalServer(tmp_path / "quicker", port=free_port, in_memory=True):
+        with pytest.raises(SetupError, match=r"(?s)ended at once .*address already in use"):
+            await TemporalServer(tmp_path / "slower", port=free_port, in_memory=True).start()
 
 
 async def test_a_folder_that_holds_other_things_is_left_alone(server_directory):

@@ -15,7 +15,7 @@ import pytest
 from ascertain import settings
 from ascertain.cli import stack as stacks
 from ascertain.errors import SetupError
-from starter import part, plan
+from starter import dev, part, plan
 from starter.process import free_port, port_is_free
 from tests.cli.conftest import Cli
 from tests.waiting import wait_until
@@ -73,6 +73,11 @@ def free_base() -> int:
         base = free_port()
         if all(port_is_free(port) for port in range(base, base + 4)):
             return base
+
+
+def taken_by_nobody(postgres: int) -> tuple[int, int, int, int]:
+    """Ports in the order of the usual ones, with PostgreSQL's as given."""
+    return free_port(), free_port(), postgres, free_port()
 
 
 def worker_pid(data: Path) -> int:
@@ -227,6 +232,33 @@ def test_a_usual_port_that_is_taken_is_replaced_by_a_free_one_and_said_so(monkey
         assert said[0] == (
             f"Port {usual} is taken by another program; Temporal listens on {ports.temporal} instead."
         )
+
+
+async def test_a_stack_that_lost_a_usual_port_while_it_started_takes_another_one(
+    server_directory, monkeypatch
+):
+    usual = free_port()
+    monkeypatch.setattr(plan, "USUAL", dict(zip(plan.USUAL, taken_by_nobody(usual), strict=True)))
+    said: list[str] = []
+    ready: asyncio.Future[stacks.Stack] = asyncio.get_running_loop().create_future()
+    with closing(socket.socket()) as quicker:
+
+        def say(line: str) -> None:
+            said.append(line)
+            if line.startswith("Starting ") and len(said) == 1:
+                quicker.bind(("127.0.0.1", usual))
+                quicker.listen()
+
+        wanted = plan.Plan(server_directory, headless=True, worker=False)
+        running = asyncio.create_task(
+            dev.run(wanted, say, lambda stack, _: ready.set_result(stack))
+        )
+        async with asyncio.timeout(90):
+            await asyncio.wait([running, ready], return_when=asyncio.FIRST_COMPLETED)
+        running.cancel()
+        await running
+    assert (await ready).ledger_url.rsplit(":", 1)[1] != f"{usual}/postgres"
+    assert any(line.startswith(f"Port {usual} is taken by another program") for line in said)
 
 
 async def test_a_port_that_was_asked_for_and_is_taken_is_named_and_nothing_is_started(
