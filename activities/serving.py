@@ -49,6 +49,7 @@ class Serving:
         replays: Where a replay's items stand; None where the ledger keeps none, as its twin does not.
         breakers: When gates close by themselves, and what this process has seen of the partitions.
         outages: What it knows of outsides that cannot be asked.
+        origin: Tells the ledger from others, in the names of the workers; empty: it was not asked.
     """
 
     ledger: Ledger
@@ -58,6 +59,7 @@ class Serving:
     snapshots: Path = Path("snapshots")
     breakers: Breakers = field(default_factory=Breakers)
     outages: Outages = field(default_factory=Outages)
+    origin: str = ""
 
     def find(self, name: str) -> Served | RunQueued | Unserved:
         """The kind as served here, or what the workflow should do instead.

@@ -82,7 +82,7 @@ async def serve(
             settings.ledger_url, connections=settings.ledger.connections, role="ascertain_worker"
         )
         stack.push_async_callback(ledger.aclose)
-        serving = dress(_serving(settings, kinds, ledger))
+        serving = dress(_serving(settings, kinds, ledger, await ledger.upkeep.origin()))
         workers = build_workers(client, serving, role, settings.task_queue, ledger.upkeep)
         stack.enter_context(Watch(HELD_UP, held_up(kinds)))
         _collect_less()
@@ -98,7 +98,9 @@ async def serve(
         log.info("draining: no new work, what is in hand is finished")
 
 
-def _serving(settings: Settings, kinds: Mapping[str, Kind], ledger: PostgresLedger) -> Serving:
+def _serving(
+    settings: Settings, kinds: Mapping[str, Kind], ledger: PostgresLedger, origin: str
+) -> Serving:
     return Serving(
         metered(ledger),
         kinds,
@@ -106,6 +108,7 @@ def _serving(settings: Settings, kinds: Mapping[str, Kind], ledger: PostgresLedg
         ledger.replays,
         Path(settings.snapshots),
         Breakers(settings.breakers),
+        origin=origin,
     )
 
 

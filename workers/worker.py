@@ -136,7 +136,7 @@ def build_workers(
 
 def _name(serving: Serving) -> str:
     tables = {name: kind.digest for name, kind in serving.kinds.items()}
-    return poller(serving.identity, tables)
+    return poller(serving.identity, tables, serving.origin)
 
 
 def _about_effects(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from temporalio.client import WorkflowExecutionStatus
 
-from ascertain.cli import checkup, listing
+from ascertain.cli import listing, poller
 from ascertain.cli.failure import NotOver
 from ascertain.cli.listing import ERROR_CLASS, HELD, PARTITION, STATE
 from ascertain.connection import RPC_TIMEOUT, answered
@@ -97,8 +97,8 @@ async def _needs(client: Client, task_id: str, quiet: frozenset[str] = frozenset
             found = await handle.describe(rpc_timeout=RPC_TIMEOUT)
             if found.status is not WorkflowExecutionStatus.RUNNING:
                 return ""
-            if not await checkup.serving(client.temporal, found.task_queue):
-                nobody = checkup.nobody_serves(found.task_queue)
+            if not await poller.serving(client.temporal, found.task_queue):
+                nobody = poller.nobody_serves(found.task_queue)
                 return f"stands still: {nobody}. `ascertain worker` starts a worker."
     except AscertainError:
         return ""

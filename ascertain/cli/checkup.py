@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import AsyncIterator, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
-from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
-from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
-from temporalio.api.workflowservice.v1 import (
-    DescribeNamespaceRequest,
-    DescribeTaskQueueRequest,
-    GetSystemInfoRequest,
-)
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, GetSystemInfoRequest
 from temporalio.service import RPCError
 
-from ascertain.cli import output, place
+from ascertain.cli import output, place, poller
+from ascertain.cli.check import Check
 from ascertain.cli.failure import by_hand
 from ascertain.cli.text import counted, plain
 from ascertain.cli.wording import age
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
-from ascertain.contracts.poller import Served, served
 from ascertain.contracts.secret import named_in
 from ascertain.errors import AscertainError, InvalidSettings, SetupError
 from ascertain.ledger.session import place as address
@@ -38,49 +30,8 @@ if TYPE_CHECKING:
     from ascertain.cli.place import Place
     from ascertain.settings import KindSettings
 
-Verdict = Literal["ok", "warning", "failed", "skipped"]
-
 _OLDEST_PYTHON: Final = (3, 11)
 _ATTRIBUTES: Final = (*names.KEYWORD_ATTRIBUTES, *names.DATETIME_ATTRIBUTES)
-# An idle worker asks for work once a minute; the server remembers for minutes who did and died.
-_POLL: Final = timedelta(seconds=75)
-
-# What is wrong with a worker that serves otherwise than this deployment file says, and what mends it.
-_DIFFERENCES: Final = {
-    Served.OTHER_KINDS: (
-        "other kinds than this deployment file",
-        "the same kinds: what one does not know waits for another",
-    ),
-    Served.OTHER_TABLES: (
-        "the kinds of this deployment file, but another adapter, options, semantics or policy of one",
-        "the same file, and restart those that were started before a change of it",
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """What one look came to.
-
-    Attributes:
-        advice: What to do about it, where something is to be done.
-        exit_code: Of the command, if this is the first that failed.
-    """
-
-    part: str
-    verdict: Verdict
-    detail: str
-    advice: str = ""
-    exit_code: int = 0
-
-    def document(self) -> dict[str, object]:
-        """As one JSON object."""
-        return {
-            "part": self.part,
-            "verdict": self.verdict,
-            "detail": self.detail,
-            "advice": self.advice or None,
-        }
 
 
 async def doctor(config: Path | None, *, as_json: bool) -> int:
@@ -115,9 +66,10 @@ async def _checks(config: Path | None) -> AsyncIterator[Check]:
         return
     kinds = ", ".join(sorted(where.settings.kinds)) or "none"
     yield Check("settings", "ok", f"kinds of effect: {kinds}")
-    async for check in _temporal(where):
+    ledger, origin = await _ledger(where)
+    async for check in _temporal(where, origin):
         yield check
-    yield await _ledger(where)
+    yield ledger
     for name, chosen in where.settings.kinds.items():
         yield await _adapter(name, chosen, where)
         for check in _secrets(name, chosen):
@@ -131,7 +83,7 @@ def _python() -> Check:
     return Check("python", "failed", version, "install Python 3.11 or newer", SetupError.exit_code)
 
 
-async def _temporal(where: Place) -> AsyncIterator[Check]:
+async def _temporal(where: Place, origin: str | None) -> AsyncIterator[Check]:
     try:
         client = (await where.client()).temporal
         with answered(f"look at namespace {client.namespace}"):
@@ -152,7 +104,8 @@ async def _temporal(where: Place) -> AsyncIterator[Check]:
         f"server {info.server_version} at {at}{whose}, namespace {client.namespace}",
     )
     yield await _attributes(client)
-    yield await _pollers(client, where)
+    for check in await poller.checks(client, where.settings, origin):
+        yield check
 
 
 async def _attributes(client: TemporalClient) -> Check:
@@ -178,77 +131,22 @@ async def _attributes(client: TemporalClient) -> Check:
     )
 
 
-async def _pollers(client: TemporalClient, where: Place) -> Check:
-    queue = where.settings.task_queue
-    try:
-        asked = await _asked(client, queue)
-    except RPCError as error:
-        return Check("worker", "skipped", f"the server does not say who polls ({error.message})")
-    if not asked:
-        still = f"{nobody_serves(queue)}, so tasks stand still"
-        return Check("worker", "warning", still, "start one with `ascertain worker`")
-    tables = {name: chosen.digest for name, chosen in where.settings.kinds.items()}
-    stopped = f"one that was stopped since is named for {age(_POLL)}"
-    for how, (fault, why) in _DIFFERENCES.items():
-        others = {name: ago for name, ago in asked.items() if served(name, tables) is how}
-        if others:
-            told = f"asked for work of task queue {queue} with {fault}: {_named(others)}; {stopped}"
-            return Check("worker", "warning", told, f"give all workers of a task queue {why}")
-    told = f"asked for work of task queue {queue}: {_named(asked)}; {stopped}"
-    return Check("worker", "ok", told)
-
-
-def _named(asked: Mapping[str, timedelta]) -> str:
-    return ", ".join(f"{name} ({age(ago)} ago)" for name, ago in asked.items())
-
-
-def nobody_serves(queue: str) -> str:
-    """That no worker of a task queue was seen, in words."""
-    return f"nobody served task queue {queue} within the last {age(_POLL)}"
-
-
-async def serving(client: TemporalClient, queue: str) -> bool:
-    """Whether somebody asked for a task queue's workflow tasks lately.
-
-    Raises:
-        RPCError: The server does not say.
-    """
-    return bool(await _asked(client, queue))
-
-
-async def _asked(client: TemporalClient, queue: str) -> dict[str, timedelta]:
-    request = DescribeTaskQueueRequest(
-        namespace=client.namespace,
-        task_queue=TaskQueue(name=queue),
-        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-    )
-    found = await client.workflow_service.describe_task_queue(request, timeout=RPC_TIMEOUT)
-    return alive(found.pollers, datetime.now(UTC))
-
-
-def alive(pollers: Iterable[PollerInfo], now: datetime) -> dict[str, timedelta]:
-    """Who asked for work so lately that it may be believed to live, by name, and how long ago that was."""
-    asked: dict[str, timedelta] = {}
-    for one in sorted(pollers, key=lambda one: one.identity):
-        ago = now - one.last_access_time.ToDatetime(UTC)
-        if ago < _POLL:
-            asked[one.identity] = min(ago, asked.get(one.identity, ago))
-    return asked
-
-
-async def _ledger(where: Place) -> Check:
+async def _ledger(where: Place) -> tuple[Check, str | None]:
+    """How the ledger is, and which it is: its origin, if it answers."""
     try:
         url = where.ledger_url
         async with where.ledger() as ledger:
+            origin = await ledger.upkeep.origin()
             tallies = await ledger.upkeep.tallies()
     except AscertainError as error:
-        return _failed("ledger", error)
+        return _failed("ledger", error), None
     stuck = max(tallies, key=lambda tally: tally.stuck_for, default=None)
     told = "nothing is unresolved"
     if stuck is not None:
         count = counted(sum(tally.count for tally in tallies), "effect is", "effects are")
         told = f"{count} unresolved, the oldest {stuck.state} for {age(stuck.stuck_for)}"
-    return Check("ledger", "ok", f"{address(url)} has the schema of this release; {told}")
+    what = f"{address(url)} has the schema of this release; {told}"
+    return Check("ledger", "ok", what), origin
 
 
 async def _adapter(name: str, chosen: KindSettings, where: Place) -> Check:

@@ -74,3 +74,8 @@ MEMO_ONLY_ASCERTAINS: Final = "only_ascertains"
 def schedule_of(what: str, task_queue: str) -> str:
     """The id of the schedule that begins each ``SWEEP`` or ``CENSUS`` of a task queue's deployment."""
     return f"{what}-{task_queue}"
+
+
+def queue_of(kind: str, task_queue: str) -> str:
+    """The task queue of a kind whose work is long, in the deployment of a task queue."""
+    return f"{task_queue}-{kind}"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ascertain.ledger.session import Session
     from ascertain.ports import Upkeep
 
+_ORIGIN: Final = statement("origin")
 _SETTLED_PAGE: Final = statement("settled_page")
 _STANDING: Final = statement("standing")
 _TALLIES: Final = statement("tallies")
@@ -41,6 +42,11 @@ class PostgresUpkeep:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+
+    async def origin(self) -> str:
+        """See ``ports.Upkeep.origin``."""
+        (found,) = await self._session.fetch(_ORIGIN)
+        return str(found["origin"])
 
     async def settled(
         self, kind: str, since: datetime | None, lag: timedelta

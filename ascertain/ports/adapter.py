@@ -226,6 +226,6 @@ class Kind:
         """The task queue of its work; None runs inline, as a local activity behind the claim."""
         if self.policy.queue is not None:
             return self.policy.queue
-        return (
-            None if self.semantics.max_duration <= INLINE_MAX else f"{self.task_queue}-{self.name}"
-        )
+        if self.semantics.max_duration <= INLINE_MAX:
+            return None
+        return names.queue_of(self.name, self.task_queue)

@@ -123,6 +123,13 @@ class Measured:
 class Upkeep(Protocol):
     """What is asked of the whole ledger and not of one effect. Raises ``LedgerDown`` like ``Ledger``."""
 
+    async def origin(self) -> str:
+        """What this ledger alone says, by whatever address and account it is asked.
+
+        A copy that was restored as the very same database, on a server of its own, says the same.
+        """
+        ...
+
     def settled(
         self, kind: str, since: datetime | None, lag: timedelta
     ) -> AsyncIterator[Mapping[str, str]]:

@@ -116,7 +116,7 @@ class Seat:
 
 
 async def _polls(client: Client, task_queue: str, pid: int) -> bool:
-    """Whether the server knows a poller of this process. Workers name themselves ``host:pid#kinds``."""
+    """Whether the server knows a poller of this process. Workers name themselves ``host:pid#...``."""
     answer = await client.workflow_service.describe_task_queue(
         DescribeTaskQueueRequest(
             namespace=client.namespace,

@@ -11,7 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.taskqueue.v1 import PollerInfo
 from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 
-from ascertain.cli import checkup
+from ascertain.cli import poller
 from ascertain.errors import MissingSecret
 from ascertain.ledger import migration
 from starter.process import free_port
@@ -83,6 +83,65 @@ async def test_doctor_tells_when_a_worker_serves_the_kinds_of_another_file(deplo
     assert "with other kinds than this deployment file" in worker["detail"]
 
 
+@pytest.fixture
+async def second(postgres, template):
+    """Another ledger, with nothing in it."""
+    yield await postgres.create_database("cli_second", template=template)
+    await postgres.drop_database("cli_second")
+
+
+async def test_doctor_tells_when_the_workers_write_to_another_ledger_than_it_reads(
+    deployed, second
+):
+    answer = await deployed.cli("doctor", "--json", ASCERTAIN_LEDGER_URL=second)
+    (worker,) = [check for check in answer.document["checks"] if check["part"] == "worker"]
+    assert worker["verdict"] == "warning"
+    assert worker["detail"].startswith("workers write to another ledger than this one, at ")
+    assert "/cli_second: " in worker["detail"]
+    assert "give this command and the workers the same ASCERTAIN_LEDGER_URL" in worker["advice"]
+
+
+async def test_doctor_tells_workers_apart_that_write_to_different_ledgers(
+    deployed, second, tmp_path
+):
+    config = tmp_path / "two.toml"
+    queued = KEYED.format(name="a.queued", secret="BANK", policy='queue = "two-own"')
+    config.write_text(f'task_queue = "two"{queued}')
+    start = ("worker", "--config", str(config))
+    only = ("--no-orchestrate", "--queue", "two-own")
+    given = {"ASCERTAIN_SECRET_BANK": "b"}
+    workers = [
+        await deployed.cli.start(*start, **given),
+        await deployed.cli.start(*start, *only, ASCERTAIN_LEDGER_URL=second, **given),
+    ]
+
+    async def told(**ledger):
+        doctor = ("doctor", "--config", str(config), "--json")
+        answer = await deployed.cli(*doctor, **given, **ledger)
+        checks = [each for each in answer.document["checks"] if each["part"] == "worker"]
+        return [each for each in checks if "2 ledgers" in each["detail"]]
+
+    try:
+        for worker in workers:
+            assert b"ready:" in await worker.stdout.readline()
+        (check,) = await wait_until(told, what="both workers")
+        assert check["verdict"] == "warning"
+        ours, theirs = (f":{worker.pid} (" for worker in workers)
+        this, other = check["detail"].split("; ")[:2]
+        assert this.startswith("workers write to 2 ledgers, this one, at ")
+        assert ours in this
+        assert theirs in other
+        assert "stop those on the wrong one now" in check["advice"]
+        (check,) = await told(ASCERTAIN_LEDGER_URL=second)
+        this, other = check["detail"].split("; ")[:2]
+        assert theirs in this
+        assert ours in other
+    finally:
+        for worker in workers:
+            worker.terminate()
+            await worker.communicate()
+
+
 def test_a_worker_that_died_is_not_believed_to_serve_for_as_long_as_the_server_remembers_it():
     now = datetime(2026, 3, 4, 3, 0, tzinfo=UTC)
 
@@ -91,7 +150,7 @@ def test_a_worker_that_died_is_not_believed_to_serve_for_as_long_as_the_server_r
         at.FromDatetime(now - timedelta(seconds=seconds))
         return PollerInfo(identity=name, last_access_time=at)
 
-    assert checkup.alive([asked("b", 60), asked("dead", 120), asked("a", 1)], now) == {
+    assert poller.alive([asked("b", 60), asked("dead", 120), asked("a", 1)], now) == {
         "a": timedelta(seconds=1),
         "b": timedelta(seconds=60),
     }

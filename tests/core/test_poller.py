@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascertain.contracts.poller import Served, poller, served
+from ascertain.contracts.poller import Served, ledger_of, mark, poller, process_of, served
 from ascertain.settings import KindSettings
 
 PLAIN = {"adapter": "http", "options": {"base_url": "http://a", "key": "secret:KEY"}}
@@ -59,3 +59,26 @@ def test_a_secret_is_in_it_by_its_name_alone(monkeypatch):
     before = poller("host:1", tables(a=PLAIN))
     monkeypatch.setenv("ASCERTAIN_SECRET_KEY", "another")
     assert poller("host:1", tables(a=PLAIN)) == before
+
+
+def test_a_worker_says_which_ledger_it_writes_to_beside_what_it_serves():
+    named = poller("host:1", OURS, "made then 5")
+    assert ledger_of(named) == mark("made then 5") != mark("made then 6")
+    assert served(named, OURS) is Served.SAME
+    assert served(named, tables(a=PLAIN)) is Served.OTHER_KINDS
+    assert served(named, tables(a=PLAIN, b={**PLAIN, "measured": "a"})) is Served.OTHER_TABLES
+
+
+def test_of_a_worker_that_names_no_ledger_none_is_known():
+    named = poller("host:1", OURS)
+    *_, kinds = named.split("#")
+    for less in (named, f"host:1#{kinds}", "host:1", "1@host", "a#b#c#d"):
+        assert ledger_of(less) is None
+
+
+def test_the_process_of_a_worker_is_what_stands_before_all_that_it_says():
+    *_, kinds = poller("host:1", OURS).split("#")
+    for named in (poller("host:1", OURS, "5"), poller("host:1", OURS), f"host:1#{kinds}", "host:1"):
+        assert process_of(named) == "host:1"
+    assert process_of(poller("a#host:1", OURS, "5")) == "a#host:1"
+    assert process_of("1@host") == "1@host"

@@ -198,6 +198,15 @@ async def test_a_reader_reads(accounts):
     await ledger.aclose()
 
 
+async def test_which_ledger_it_is_every_role_is_told_alike(accounts, database):
+    told = set()
+    for url in (database, *(accounts[role] for role in ("worker", "operator", "reader"))):
+        ledger = await open_ledger(url)
+        told.add(await ledger.upkeep.origin())
+        await ledger.aclose()
+    assert len(told) == 1
+
+
 async def test_a_service_puts_and_receives_and_a_relay_starts(accounts, service):
     connection = await asyncpg.connect(accounts["service"])
     async with connection.transaction():

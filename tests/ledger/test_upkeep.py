@@ -9,10 +9,12 @@ from ascertain.contracts.census import CensusReport, Discord, Discrepancy
 from ascertain.contracts.effect import Evidence, State
 from ascertain.contracts.outcome import NotDone
 from ascertain.errors import BrokenChain
+from ascertain.ledger import migration
 from ascertain.ledger.audit import verify_chain
-from ascertain.ledger.postgres import PostgresLedger
+from ascertain.ledger.postgres import PostgresLedger, open_ledger
 from ascertain.ports import KeptCensus, Standing
 from ascertain.reading import OPEN
+from starter.postgres import EmbeddedPostgres
 from tests.ledger.conftest import Clock
 from tests.ledger.steps import (
     LEASE,
@@ -40,6 +42,24 @@ async def test_the_settled_effects_of_a_kind_are_told_with_what_proves_them(
     assert [sorted(page.values()) for page in told] == [["fact-a", "fact-b"]]
     young = [page async for page in ledger.upkeep.settled("toy.fact", None, timedelta(hours=1))]
     assert young == [{}]
+
+
+async def test_a_ledger_tells_itself_from_its_copy_and_from_one_that_was_made_anew(
+    postgres: EmbeddedPostgres, template: str
+) -> None:
+    names = ("origin", "origin_copy", "origin_anew")
+    one, copy = [await postgres.create_database(name, template=template) for name in names[:2]]
+    anew = await postgres.create_database(names[2])
+    await migration.migrate(anew)
+    told: list[str] = []
+    for url in (one, copy, anew, one):
+        ledger = await open_ledger(url, connections=1)
+        told.append(await ledger.upkeep.origin())
+        await ledger.aclose()
+    for name in names:
+        await postgres.drop_database(name)
+    assert len(set(told)) == 3
+    assert told[0] == told[3]
 
 
 async def test_where_effects_stand_is_told_of_those_that_were_claimed(

@@ -1,3 +1,11 @@
+-- name: origin
+-- Which ledger this is: when its tables were made, and in which database, for a copy of it stands in another.
+select extract(epoch from m.applied_at)::text || ' ' || d.oid::text as origin
+from ascertain.migrations as m
+join pg_database as d on d.datname = current_database()
+order by m.name collate "C"
+limit 1
+
 -- name: settled_page
 -- A page of what proves the settled effects of a kind, by the outside's id.
 select e.effect_id, e.external_id
