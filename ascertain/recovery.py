@@ -66,6 +66,10 @@ class ReplayBook(Protocol):
         """All items counted."""
         ...
 
+    async def waiting(self, replay_id: str) -> dict[str, int]:
+        """How many items of each partition have not come to rest."""
+        ...
+
     async def items(self, replay_id: str, *, after: str = "", limit: int = 500) -> Sequence[Item]:
         """A page of the per-item report, by effect_id."""
         ...

@@ -156,6 +156,8 @@ class Stream:
         finally:
             for task in under_way:
                 task.cancel()
+            # What they end with is no news, and the loop would show it with tracebacks.
+            await asyncio.gather(*under_way, return_exceptions=True)
 
     async def _fed(self, number: int, part: Sequence[Task]) -> int:
         await self.feed(number, part)

@@ -9,11 +9,11 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from ascertain.cli import intake, output, place
 from ascertain.cli.contradiction import Contents
-from ascertain.cli.failure import words_of
+from ascertain.cli.failure import leaving, words_of
 from ascertain.cli.progress import Progress
 from ascertain.cli.submit import named, opened
 from ascertain.door import admit
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from ascertain.contracts.stream import StreamProgress
     from ascertain.contracts.task import Task
+
+_AGAIN: Final = "Stopped half-way. Run the same again: what was done is recognised."
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +69,15 @@ async def bulk(source: str, campaign: Campaign, config: Path | None, *, as_json:
             )
             return InputError.exit_code
         stream = Stream(await where.client(kinds=where.kinds), campaign.name)
-        if await stream.open(per_second=campaign.per_second, content=content):
-            tasks = _tasks(_entries(file, name), where.kinds)
-            ended = await _carry(stream, tasks, campaign, progress)
-        else:
-            ended = await stream.result()
+        with leaving(_AGAIN):
+            open_yet = await stream.open(per_second=campaign.per_second, content=content)
+        tasks = _tasks(_entries(file, name), where.kinds)
+        with leaving(_AGAIN, Exception):
+            ended = (
+                await _carry(stream, tasks, campaign, progress)
+                if open_yet
+                else await stream.result()
+            )
     _print(campaign.name, ended, as_json=as_json)
     return Conflict.exit_code if ended.tally.conflicting else 0
 
@@ -124,12 +130,9 @@ async def _carry(
     try:
         async for done in stream.carry(tasks, chunk=campaign.chunk):
             progress.show(f"{done} tasks done")
-        ended = await stream.close()
-    except BaseException:
-        progress.say("Stopped half-way. Run the same again: what was done is recognised.")
-        raise
-    progress.clear()
-    return ended
+        return await stream.close()
+    finally:
+        progress.clear()
 
 
 async def status(name: str, config: Path | None, *, as_json: bool) -> None:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from ascertain.cli import output, place, wording
+from ascertain.cli import output, place, shape, wording
+from ascertain.cli.advice import Advice
 from ascertain.cli.failure import DISAGREES, NOT_COMPARED
+from ascertain.cli.text import as_typed, program
 from ascertain.cli.upkeep import run_now
 from ascertain.contracts import names
 from ascertain.contracts.census import Censuses, CensusOrder, CensusReport, Discord
@@ -92,7 +94,8 @@ def tell(reports: Sequence[CensusReport], *, as_json: bool, at: datetime | None 
     if as_json:
         taken = {} if at is None else {"at": at.isoformat()}
         found = [one.model_dump(mode="json") for one in reports]
-        output.document({**taken, "censuses": found, "safe_next": _next(reports)})
+        safe_next = shape.advice_document([_advice(discord) for discord in _discords(reports)])
+        output.document({**taken, "censuses": found, "safe_next": safe_next})
     else:
         _print(reports)
     if any(one.discrepancies for one in reports):
@@ -112,14 +115,19 @@ def _print(reports: Sequence[CensusReport]) -> None:
     for one in reports:
         for found in one.discrepancies:
             output.line(f"{found.discord}: {found.effect_id} of {one.kind}: {found.detail}")
-    for discord, what in _next(reports).items():
-        output.line(f"What to do about {discord}: {what}.")
+    for discord in _discords(reports):
+        output.line(f"What to do about {discord}: {NEXT[discord]}.")
 
 
-def _next(reports: Sequence[CensusReport]) -> dict[str, str]:
-    """What to do about each sort of disagreement that was found."""
+def _discords(reports: Sequence[CensusReport]) -> list[Discord]:
+    """Each sort of disagreement that was found."""
     found = {one.discord for report in reports for one in report.discrepancies}
-    return {discord.value: NEXT[discord] for discord in Discord if discord in found}
+    return [discord for discord in Discord if discord in found]
+
+
+def _advice(discord: Discord) -> Advice:
+    command = "import FILE" if discord is Discord.UNRECORDED else "explain TASK"
+    return Advice(f"{program()} {command}", wording.sentence(discord, as_typed(NEXT[discord])))
 
 
 def _print_taken(reports: Sequence[CensusReport]) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import typer
 from pydantic import ValidationError
 
+from ascertain.cli import shape
 from ascertain.cli.failure import asked_once, by_hand
 from ascertain.cli.gate_command import EVERY
 from ascertain.cli.listing import checked_partition
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from ascertain.cli.place import Place
+    from ascertain.contracts.gate import Gate
     from ascertain.ports import Ledger
 
 
@@ -73,22 +76,25 @@ async def changing(where: Place, request: GateChange) -> AsyncGenerator[Ledger]:
 
 
 @contextmanager
-def stands(request: GateChange, unknown: str) -> Generator[None]:
+def stands(request: GateChange, gate: Gate, unknown: str) -> Generator[None]:
     """What is looked at once the change is committed, which a ledger that goes away then does not undo.
 
     Args:
-        request: What was applied.
+        request: What was asked for.
+        gate: As it came back: if that had been applied before, somebody may have moved it since.
         unknown: What is not known without the look, in words.
 
     Raises:
-        LedgerDown: Says that the change stands.
+        LedgerDown: Says how the gate stands.
     """
     try:
         yield
     except LedgerDown as error:
-        of = "the gate of all partitions" if request.partition == EVERY else request.partition
-        stands_as = "paused" if request.paused else "open"
+        words = shape.gate_words(gate, datetime.now(UTC)).rstrip(".")
+        again = f"with `--request-id {request.request_id}`: one id is applied once"
+        if gate.paused != request.paused:
+            again = "without `--request-id`: that id was applied before, and somebody moved the gate since"
         raise LedgerDown(
-            f"{of} is {stands_as} now, and stays so; {unknown}: {asked_once(error)}. Give the same command "
-            f"again, with `--request-id {request.request_id}`: one id is applied once"
+            f"{words[0].lower()}{words[1:]}; {unknown}: {asked_once(error)}. "
+            f"Give the same command again, {again}"
         ) from error

@@ -43,7 +43,8 @@ EXIT_CODES: Final = {
     DISAGREES: "What the outside lists and what the ledger knows are not the same.",
     NOT_COMPARED: "Nothing was compared: of no kind that was asked for could a census be taken.",
     INTERRUPTED: "Interrupted by Ctrl-C. What was begun goes on, but for servers that the command itself "
-    "started; a command that waited says how to look again.",
+    "started; a command that waited, or carried many lines, says what stands and how to go on. Of a request "
+    "whose answer had not come it is not known whether it counts: look, or give it again, which is safe.",
     PIPE_CLOSED: "The reader of standard output went away.",
 }
 
@@ -82,11 +83,19 @@ class AwaitsSecond(Declined):
 
 
 @contextmanager
-def leaving(what: str) -> Generator[None]:
-    """Say what becomes of what was begun, where Ctrl-C ends the command before it."""
+def leaving(what: str, *errors: type[Exception]) -> Generator[None]:
+    """Say what becomes of what was begun, where Ctrl-C ends the command before it.
+
+    A time limit ends what stands in it by the same cancellation, so it belongs inside and not around this.
+
+    Args:
+        what: In words.
+        errors: Those that end the command before it too.
+    """
+    ends: tuple[type[BaseException], ...] = (asyncio.CancelledError, *errors)
     try:
         yield
-    except asyncio.CancelledError:
+    except ends:
         output.note(what)
         raise
 

@@ -45,7 +45,7 @@ async def pause(change: Change, config: Path | None, *, wait: bool, as_json: boo
     request = change.request(paused=True)
     async with changing(where, request) as ledger:
         gate = await ledger.set_gate(request)
-        with stands(request, "what of it is still in flight is not known"):
+        with stands(request, gate, "what of it is still in flight is not known"):
             flying = await _flying(ledger, change.partition)
             if wait:
                 with leaving(_STAYS_CLOSED):
@@ -80,9 +80,8 @@ async def resume(change: Change, config: Path | None, *, wake_rate: float, as_js
     request = change.request(paused=False)
     async with changing(where, request) as ledger:
         gate = await ledger.set_gate(request)
-        with stands(
-            request, "whether another gate holds its tasks is not known, and none was woken"
-        ):
+        unknown = "whether another gate holds its tasks is not known, and none was woken"
+        with stands(request, gate, unknown):
             others = await _still_closed(ledger, change.partition)
     blocked = any(other.partition == EVERY for other in others)
     woken: int | None = 0

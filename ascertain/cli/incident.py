@@ -11,10 +11,12 @@ from pydantic import ValidationError
 
 from ascertain.cli import output, place, shape, wording
 from ascertain.cli.failure import asked_once
+from ascertain.cli.gate_command import EVERY
 from ascertain.cli.replay import operations, print_tally, said
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.fault import faults
+from ascertain.contracts.gate import Position
 from ascertain.contracts.incident import PREFIX, Approval, IncidentRequest, Step
 from ascertain.errors import AscertainError, CommandRefused, NotFound, Unavailable
 
@@ -71,10 +73,11 @@ async def status(partition: str, config: Path | None, *, as_json: bool) -> None:
     """
     where = place.find(config)
     found = await (await operations(where)).incident_status(f"{PREFIX}{partition}")
-    gate, now = await _gate(where, partition), datetime.now(UTC)
+    gates, now = await _gates(where), datetime.now(UTC)
+    gate, every = gates.get(partition), gates.get(EVERY)
     if as_json:
-        told = None if gate is None else shape.gate_document(gate, now)
-        output.document({**found.model_dump(mode="json"), "gate": told})
+        told = {"gate": _document(gate, now), "gate_of_all": _document(every, now)}
+        output.document({**found.model_dump(mode="json"), **told})
         return
     output.line(f"Incident {found.incident_id} of {found.operator}: {found.reason}.")
     output.table(
@@ -86,6 +89,7 @@ async def status(partition: str, config: Path | None, *, as_json: bool) -> None:
         print_tally(found.tally)
     output.lines(f"refused: {words}" for words in found.refused)
     output.lines(_stands(found, gate, now))
+    output.lines(_all_stand(every, now))
     output.lines(_next(found, gate))
 
 
@@ -180,16 +184,20 @@ async def _under_way(where: Place, partition: str) -> tuple[dict[str, object], s
     )
 
 
-async def _gate(where: Place, partition: str) -> Gate | None:
-    """The partition's own gate; None where it was never closed, or no ledger can tell."""
+async def _gates(where: Place) -> dict[str, Gate]:
+    """By partition, those that were ever closed; none where no ledger can tell."""
     if not where.has_ledger:
-        return None
+        return {}
     try:
         async with where.ledger() as ledger:
-            return next((one for one in await ledger.gates() if one.partition == partition), None)
+            return {gate.partition: gate for gate in await ledger.gates()}
     except AscertainError as error:
         output.note(f"How its gate stands is not known ({asked_once(error)}).")
-        return None
+        return {}
+
+
+def _document(gate: Gate | None, now: datetime) -> dict[str, object] | None:
+    return None if gate is None else shape.gate_document(gate, now)
 
 
 def _stands(found: IncidentStatus, gate: Gate | None, now: datetime) -> Iterable[str]:
@@ -203,6 +211,18 @@ def _stands(found: IncidentStatus, gate: Gate | None, now: datetime) -> Iterable
         yield (
             "It was opened beside this incident, so what it held goes on: "
             f'`ascertain pause {found.partition} --reason "WHY"` closes it again.'
+        )
+
+
+def _all_stand(every: Gate | None, now: datetime) -> Iterable[str]:
+    """That the gate of all partitions is closed too, or not all open yet."""
+    if every is None or every.position(now) is Position.OPEN:
+        return
+    yield shape.gate_words(every, now)
+    if every.paused:
+        yield (
+            "So nothing of this partition is sent, whatever its own gate and this incident do: "
+            '`ascertain resume --all --reason "WHY"` opens it.'
         )
 
 

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
 
-from ascertain.cli import latest, output, place, shape, wording
+from ascertain.cli import output, place, shape, visibility, wording
 from ascertain.cli.gate_command import EVERY
 from ascertain.contracts import names
 from ascertain.contracts.effect import State
@@ -131,7 +131,9 @@ async def search(asked: Filter, config: Path | None) -> list[Listed]:
     client = await place.find(config).client()
     return [
         _listed(run)
-        async for run in latest.tasks(client, query, asked.limit, by_state=asked.state is not None)
+        async for run in visibility.tasks(
+            client, query, asked.limit, by_state=asked.state is not None
+        )
     ]
 
 

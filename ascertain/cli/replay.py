@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from ascertain.cli import output, place
 from ascertain.cli.failure import asked_once
-from ascertain.cli.obstacle import items_of, obstacles
+from ascertain.cli.hold import holds
 from ascertain.contracts.fault import faults
 from ascertain.contracts.incident import PREFIX
 from ascertain.contracts.replay import (
@@ -30,9 +30,10 @@ from ascertain.operation import Operations
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ascertain.cli.obstacle import Obstacle
+    from ascertain.cli.hold import Hold
     from ascertain.cli.place import Place
-    from ascertain.contracts.replay import ReplayStatus
+    from ascertain.contracts.replay import Item, ReplayStatus
+    from ascertain.recovery import ReplayBook
 
 OUTLOOKS: Final = {
     Outlook.THERE: "already there",
@@ -44,6 +45,7 @@ OUTLOOKS: Final = {
 }
 # What the book counts under the outlooks although it is none.
 _NOT_ASKED: Final = {"NOT_ASKED": "not asked yet"}
+_PAGE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +124,13 @@ async def status(replay_id: str, config: Path | None, *, as_json: bool) -> None:
         output.line(_came_to(replay_id, found.tally))
 
 
-async def _held(where: Place, found: ReplayStatus) -> list[Obstacle]:
+async def _held(where: Place, found: ReplayStatus) -> list[Hold]:
     """The closed gates in its way; none where no ledger can tell."""
     if not where.has_ledger:
         return []
     try:
         async with where.ledger() as ledger:
-            items = await items_of(ledger.replays, found.replay_id)
-            return await obstacles(ledger, items, passes=found.incident is not None)
+            return await holds(ledger, found.replay_id, passes=found.incident is not None)
     except AscertainError as error:
         output.note(f"Whether a gate holds it is not known ({asked_once(error)}).")
         return []
@@ -188,8 +189,8 @@ async def report(
         raise typer.BadParameter(f"no item is ever {min(unknown)!r}; results are {known}")
     async with place.find(config).ledger() as ledger:
         tally = await ledger.replays.tally(replay_id)
-        every = await items_of(ledger.replays, replay_id)
-        held = await obstacles(ledger, every, passes=replay_id.startswith(PREFIX))
+        every = await _items(ledger.replays, replay_id)
+        held = await holds(ledger, replay_id, passes=replay_id.startswith(PREFIX))
     items = [item for item in every if not results or item.result in results]
     if not tally.items:
         raise NotFound(f"the ledger has no item of a replay {replay_id}")
@@ -215,6 +216,15 @@ async def report(
     )
     print_tally(tally)
     output.lines(one.words for one in held)
+
+
+async def _items(book: ReplayBook, replay_id: str) -> list[Item]:
+    found: list[Item] = []
+    while page := await book.items(
+        replay_id, after=found[-1].effect_id if found else "", limit=_PAGE
+    ):
+        found += page
+    return found
 
 
 async def operations(where: Place) -> Operations:

@@ -85,14 +85,12 @@ def _print(outcome: Outcome) -> None:
 
 
 async def _stream(submission: Submission, found: intake.Intake, *, as_json: bool) -> int:
-    finished = False
-    try:
-        await submission.stream(found)
-        finished = True
-    finally:
-        submission.progress.clear()
-        if not finished:
-            output.note("Stopped half-way. Run the same again: what was started is recognised.")
+    half_way = "Stopped half-way. Run the same again: what was started is recognised."
+    with leaving(half_way, Exception):
+        try:
+            await submission.stream(found)
+        finally:
+            submission.progress.clear()
     _summarise(submission, as_json=as_json)
     return submission.exit_code
 

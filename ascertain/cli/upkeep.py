@@ -216,7 +216,10 @@ async def run_now(
     client = (await where.client()).temporal
     queue = where.settings.task_queue
     workflow_id = f"{workflow.lower()}-now-{queue}-{uuid4().hex[:8]}"
-    with answered(f"start {workflow_id}"):
+    with (
+        leaving(f"If it was started, it goes on: {_where(workflow_id)}."),
+        answered(f"start {workflow_id}"),
+    ):
         handle: Any = await client.start_workflow(
             workflow,
             argument,
@@ -227,17 +230,22 @@ async def run_now(
             rpc_timeout=RPC_TIMEOUT,
         )
     try:
-        async with asyncio.timeout(within.total_seconds() if within else None):
-            gone_on = (
-                f"Only the wait is over: {workflow_id} goes on; its result will stand in Temporal."
-            )
-            with leaving(gone_on), answered(f"wait for {workflow_id}"):
-                found: ResultT = await handle.result()
-                return found
+        with leaving(f"Only the wait is over, and it goes on: {_where(workflow_id)}."):
+            async with asyncio.timeout(within.total_seconds() if within else None):
+                with answered(f"wait for {workflow_id}"):
+                    found: ResultT = await handle.result()
+                    return found
     except WorkflowFailureError as error:
         raise Unavailable(f"{workflow_id} failed: {_cause(error)}") from error
     except TimeoutError:
-        raise NotOver(f"{workflow_id} is not over yet; its result will stand in Temporal") from None
+        raise NotOver(
+            f"{workflow_id} is not over yet, and goes on: {_where(workflow_id)}"
+        ) from None
+
+
+def _where(workflow_id: str) -> str:
+    """Where its result will be."""
+    return f"`temporal workflow result --workflow-id {workflow_id}` waits for what it comes to"
 
 
 def _cause(error: BaseException) -> str:

@@ -25,6 +25,7 @@ _TAKE: Final = statement("take_item")
 _BEGUN: Final = statement("begun_items")
 _FINISH: Final = statement("finish_item")
 _TALLY: Final = statement("tally_items")
+_WAITING: Final = statement("waiting_items")
 _ITEMS: Final = statement("replay_items")
 
 
@@ -97,6 +98,11 @@ class PostgresReplayBook:
             outlooks[outlook] = outlooks.get(outlook, 0) + items
             results[result] = results.get(result, 0) + items
         return Tally(items=sum(results.values()), outlooks=outlooks, results=results)
+
+    async def waiting(self, replay_id: str) -> dict[str, int]:
+        """See ``recovery.ReplayBook.waiting``."""
+        found = await self._session.fetch(_WAITING, replay_id)
+        return {each["partition"]: each["items"] for each in found}
 
     async def items(self, replay_id: str, *, after: str = "", limit: int = 500) -> Sequence[Item]:
         """See ``recovery.ReplayBook.items``."""

@@ -1,6 +1,13 @@
 from __future__ import annotations
 
+import contextlib
+import signal
+
+from ascertain.cli import failure
+from ascertain.errors import NotFound
 from ascertain.ports import EffectFilter
+from ascertain.stream import Stream
+from tests.waiting import wait_until
 
 
 async def test_a_file_of_small_tasks_is_carried_in_one_stream_and_adds_up(deployed):
@@ -28,6 +35,31 @@ async def test_a_smooth_task_of_a_stream_can_be_explained(deployed):
     shown = await deployed.cli("explain", task_id)
     assert "a stream carried it" in shown.out
     assert "It exists outside as" in shown.out
+
+
+async def test_ctrl_c_ends_a_bulk_and_says_that_the_same_command_goes_on_with_it(deployed):
+    name, partition = deployed.new_id(), deployed.new_id("bulk")
+    ids = [deployed.new_id() for _ in range(3)]
+    tasks = (deployed.task(task_id, partition=partition) for task_id in ids)
+    bulk = ("submit", deployed.file(*tasks, name="c.jsonl"), "--bulk", name)
+    await deployed.cli("pause", partition, "--reason", "test")
+    process = await deployed.cli.start(*bulk)
+    stream = Stream(deployed.client, name)
+
+    async def held():
+        with contextlib.suppress(NotFound):
+            return (await stream.progress()).held
+
+    await wait_until(held, what="a stream that is held")
+    process.send_signal(signal.SIGINT)
+    _, err = await process.communicate()
+    assert process.returncode == failure.INTERRUPTED
+    said, end = err.decode().splitlines()
+    assert said == "Stopped half-way. Run the same again: what was done is recognised."
+    assert end == failure.INTERRUPTION
+    await deployed.cli("resume", partition)
+    again = await deployed.cli(*bulk, "--json")
+    assert (again.document["tally"]["tasks"], again.document["tally"]["settled"]) == (3, 3)
 
 
 async def test_a_line_that_is_no_task_is_told_and_nothing_is_begun_until_it_is_mended(deployed):

@@ -7,8 +7,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from ascertain.cli.change import stands
 from ascertain.contracts.breaker import Rule, Trip
+from ascertain.contracts.gate import GateChange
 from ascertain.contracts.task import Task
+from ascertain.errors import LedgerDown
 from ascertain.ledger.gate import turn_of
 from ascertain.testing.proxy import FaultProxy
 from starter.process import free_port
@@ -119,11 +122,27 @@ async def test_a_pause_that_loses_the_ledger_while_it_waits_says_that_the_gate_i
         await proxy.cut()
         answer = await waiting
     said = answer.err.splitlines()[-1]
-    assert "gate-q is paused now, and stays so; what of it is still in flight is not known" in said
+    assert said.startswith("ascertain: partition gate-q is paused since ")
+    assert ", by ada: x; what of it is still in flight is not known: the ledger at " in said
     assert said.endswith("with `--request-id pause-q`: one id is applied once")
     assert "nothing" not in said
     await deployed.ledger.record(claimed.lease, unknown())
     await deployed.cli("resume", "gate-q")
+
+
+async def test_a_gate_that_somebody_moved_since_the_request_is_told_as_it_is(deployed):
+    asked = GateChange(partition="gate-m", paused=True, by="ada", reason="x", request_id="pause-m")
+    await deployed.ledger.set_gate(asked)
+    await deployed.cli("resume", "gate-m", "--reason", "mended", "--operator", "grace")
+    now = await deployed.ledger.set_gate(asked)
+    with pytest.raises(LedgerDown) as raised, stands(asked, now, "what is in flight is not known"):
+        raise LedgerDown("the ledger does not answer")
+    said = str(raised.value)
+    assert said.startswith("partition gate-m is open since ")
+    assert (
+        ", by grace: mended; what is in flight is not known: the ledger does not answer. " in said
+    )
+    assert "again, without `--request-id`: that id was applied before, and somebody moved" in said
 
 
 async def test_what_is_in_flight_is_told_and_can_be_waited_for(deployed):

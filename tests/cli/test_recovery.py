@@ -134,6 +134,16 @@ async def test_a_gate_that_is_opened_beside_an_open_incident_says_so(deployed):
     assert "can send now" not in shown
     document = (await deployed.cli("incident", "status", "inc-b", "--json")).document
     assert (document["gate"]["paused"], document["waiting_for"]) == (False, "snapshot")
+    await deployed.cli("pause", "--all", "--reason", "a fire", "--operator", "grace")
+    shown = (await deployed.cli("incident", "status", "inc-b")).out
+    document = (await deployed.cli("incident", "status", "inc-b", "--json")).document
+    await deployed.cli("resume", "--all")
+    assert "Partition inc-b is open since " in shown
+    assert "Every partition is paused since " in shown
+    assert ", by grace: a fire." in shown
+    assert "So nothing of this partition is sent, whatever its own gate and this incident" in shown
+    assert (document["gate"]["paused"], document["gate_of_all"]["paused"]) == (False, True)
+    assert "Every partition" not in (await deployed.cli("incident", "status", "inc-b")).out
     await deployed.cli("incident", "close", "inc-b", "--reason", "over")
     after = await deployed.cli("resume", "inc-b", "--json")
     assert after.document["incidents"] == []

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+import signal
 
 import asyncpg
 
-from ascertain.cli import census, upkeep
+from ascertain.cli import census, failure, upkeep
 from ascertain.contracts import names
-from ascertain.contracts.census import CensusReport
+from ascertain.contracts.census import CensusReport, Discord, Discrepancy
 from ascertain.contracts.sweep import SweepReport
 from ascertain.contracts.task import Task
 from ascertain.testing.entry import ChangeEntry
@@ -41,6 +43,47 @@ async def test_a_sweep_says_how_much_it_looked_at(deployed):
 async def quiet(deployed, task_id: str) -> bool:
     row = (await deployed.ledger.inspect(deployed.effect_id(task_id))).row
     return row.now >= row.lease_until
+
+
+def test_what_to_do_about_a_disagreement_is_told_as_for_a_task(capsys):
+    found = tuple(Discrepancy(discord=each, effect_id=f"e-{each}") for each in Discord)
+    report = CensusReport(kind="a.kind", discrepancies=found)
+    assert census.tell([report], as_json=True) == failure.DISAGREES
+    told = json.loads(capsys.readouterr().out)["safe_next"]
+    assert [advice["action"] for advice in told] == [None] * len(Discord)
+    assert [advice["meaning"].partition(":")[0] for advice in told] == [*Discord]
+    assert [advice["command"] for advice in told] == [
+        "ascertain explain TASK",
+        "ascertain import FILE",
+        *["ascertain explain TASK"] * 3,
+    ]
+
+
+async def test_the_end_of_the_time_and_ctrl_c_each_say_what_becomes_of_a_sweep(deployed, tmp_path):
+    config = tmp_path / "unserved.toml"
+    config.write_text('task_queue = "unserved-sweep"\n')
+    sweep = ("sweep", "--config", str(config))
+    late = await deployed.cli(*sweep, "--within", "1s", code=9)
+    waits = (
+        r"`temporal workflow result --workflow-id sweep-now-unserved-sweep-[0-9a-f]{8}` waits for"
+    )
+    assert re.search(f"is not over yet, and goes on: {waits} what it comes to", late.sentence)
+    process = await deployed.cli.start(*sweep)
+
+    async def begun():
+        query = "TaskQueue = 'unserved-sweep' AND ExecutionStatus = 'Running'"
+        found = [one.id async for one in deployed.client.temporal.list_workflows(query)]
+        return found if len(found) > 1 else None
+
+    started = await wait_until(begun, what="the second sweep")
+    process.send_signal(signal.SIGINT)
+    _, err = await process.communicate()
+    assert process.returncode == failure.INTERRUPTED
+    said, end = err.decode().splitlines()
+    assert re.search(f"goes on: {waits}", said)
+    assert end == failure.INTERRUPTION
+    for workflow_id in started:
+        await deployed.client.temporal.get_workflow_handle(workflow_id).terminate()
 
 
 def test_a_sweep_says_of_each_orphan_whether_it_is_asked_for_or_how_it_will_be(capsys):

@@ -16,7 +16,16 @@ from ascertain.contracts.replay import Outlook, Result, Selection
 from ascertain.ledger.postgres import PostgresLedger
 from ascertain.machine import Move
 from tests.ledger.conftest import Clock
-from tests.ledger.steps import PERSON, SEEN, in_state, request, verdict
+from tests.ledger.steps import (
+    PERSON,
+    SEEN,
+    effect,
+    in_state,
+    moved,
+    request,
+    unknown,
+    verdict,
+)
 
 ALL = Selection(states=(State.QUARANTINED, State.UNKNOWN))
 
@@ -87,6 +96,24 @@ async def test_a_batch_never_gets_more_than_its_limit(ledger: PostgresLedger) ->
     )
     assert {item.effect_id for item in rest if item} <= {"ef1-3", "ef1-4", "ef1-5"}
     assert len([item for item in rest if item]) == len({item.effect_id for item in rest if item})
+
+
+async def test_what_has_not_come_to_rest_is_counted_by_partition(ledger: PostgresLedger) -> None:
+    for name, partition in (("1", "p"), ("2", "p"), ("3", "q"), ("4", "q")):
+        claimed = await ledger.claim(request(name, effect=effect(name, partition=partition)))
+        assert isinstance(claimed, Granted)
+        await moved(ledger.record(claimed.lease, unknown()))
+    await ledger.replays.select("r", ALL)
+    assert await ledger.replays.waiting("r") == {"p": 2, "q": 2}
+    await ledger.replays.foresee("r", "ef1-1", Outlook.THERE, Result.FOUND, "seen")
+    for name in ("2", "3", "4"):
+        await ledger.replays.foresee("r", f"ef1-{name}", Outlook.ABSENT, Result.WAITING, "seen")
+    for _ in range(3):
+        await ledger.replays.take("r", 0, 9, through_gate=False)
+    await ledger.replays.finish("r", "ef1-2", Result.DONE, "settled")
+    await ledger.replays.finish("r", "ef1-3", Result.OPEN, "took too long")
+    assert await ledger.replays.waiting("r") == {"q": 2}
+    assert await ledger.replays.waiting("other") == {}
 
 
 async def test_only_what_an_incidents_replay_has_begun_passes_the_gate_of_its_partition(

@@ -84,6 +84,14 @@ from ascertain.replay_items
 where replay_id = $1
 group by outlook, result
 
+-- name: waiting_items
+-- How many items of each partition have not come to rest.
+select partition, count(*) as items
+from ascertain.replay_items
+where replay_id = $1 and result in ('WAITING', 'STARTED', 'OPEN')
+group by partition
+order by partition collate "C"
+
 -- name: replay_items
 -- A page of the per-item report.
 select *

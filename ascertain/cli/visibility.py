@@ -1,4 +1,4 @@
-"""Which of the runs that a search finds are the newest of their task."""
+"""Tasks as visibility knows them, each by the newest of its runs."""
 
 from __future__ import annotations
 
