@@ -281,7 +281,9 @@ class TaskWorkflow:
 
     @takeover.validator
     def _takeover_is_a_command(self, command: RawValue = NOTHING) -> None:
-        self._admitted(command)
+        given = _command(command)
+        if self._task is not None and self._answered_before(given) is None:
+            self._admitted(given)
 
     @workflow.signal(
         name=names.TAKEOVER,
@@ -339,12 +341,8 @@ class TaskWorkflow:
         if self._pursuit is not None:
             self._pursuit.wake()
 
-    def _admitted(self, command: object) -> Command:
-        """The command, or a ValueError whose text is one sentence for its sender."""
-        try:
-            given = Command.model_validate(decoded(command))
-        except ValidationError as error:
-            raise ValueError(f"not a takeover command: {faults(error)}") from None
+    def _admitted(self, given: Command) -> Command:
+        """The command for the effect that it means, or a ValueError as a sentence for its sender."""
         pursuit, task = self._pursuit, self._task
         if pursuit is None or task is None:
             msg = "the task has no open effect now, so there is nothing to decide"
@@ -383,14 +381,21 @@ class TaskWorkflow:
 
     async def _answer(self, command: object) -> CommandAnswer:
         try:
-            admitted = self._admitted(command)
+            given = _command(command)
+            if self._task is None and workflow.patched(names.HEARS_FROM_THE_FIRST):
+                # It came with the first words of this history, before what an earlier one gave over was read.
+                await workflow.wait_condition(lambda: self._task is not None)
+            return self._answered_before(given) or await self._decide(self._admitted(given))
         except ValueError as error:
             return CommandAnswer(applied=False, message=str(error))
-        return await self._decide(admitted)
+
+    def _answered_before(self, given: Command) -> CommandAnswer | None:
+        """What this very request was answered when it came first, whatever it would come to now."""
+        return self._answered.get(given.request_id or "") or self._answered.get(_pending(given))
 
     async def _decide(self, command: Command) -> CommandAnswer:
         async with self._deciding:
-            repeated = self._answered.get(command.request_id or "")
+            repeated = self._answered_before(command)
             if repeated is not None:
                 return repeated
             if command.action is Action.UNDO:
@@ -449,9 +454,29 @@ class TaskWorkflow:
         self._view.note(step, command.action.value, answer.message)
         if answer.pending:
             self._view.wait_for_second(step, command, answer)
-        if answer.applied and command.request_id:
-            self._answered[command.request_id] = answer
-            self._answered = dict([*self._answered.items()][-ANSWERS_KEPT:])
+        if not command.request_id:
+            return
+        if answer.applied:
+            self._keep(command.request_id, answer)
+        elif answer.pending and workflow.patched(names.KNOWS_WHO_WAITS):
+            self._keep(_pending(command), answer)
+
+    def _keep(self, request: str, answer: CommandAnswer) -> None:
+        self._answered[request] = answer
+        self._answered = dict([*self._answered.items()][-ANSWERS_KEPT:])
+
+
+def _command(content: object) -> Command:
+    """What somebody gave, or a ValueError whose text is one sentence for its sender."""
+    try:
+        return Command.model_validate(decoded(content))
+    except ValidationError as error:
+        raise ValueError(f"not a takeover command: {faults(error)}") from None
+
+
+def _pending(command: Command) -> str:
+    """Where an answer is kept that is no other person's, and of no other version."""
+    return f"{command.request_id} {command.version} {command.operator}"
 
 
 async def _nothing() -> None:

@@ -51,6 +51,8 @@ TIMELINE: Final = "timeline"
 WITHDRAWS: Final = "withdraws"
 LOOKS_AFTER_LOST_DECISION: Final = "looks_after_lost_decision"
 GIVES_WAY: Final = "gives_way"
+HEARS_FROM_THE_FIRST: Final = "hears_from_the_first"
+KNOWS_WHO_WAITS: Final = "knows_who_waits"
 NEXUS_SERVICE: Final = "ascertain"
 NEXUS_TASK: Final = "task"
 
