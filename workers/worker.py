@@ -20,6 +20,7 @@ from activities.outlook import ReplayAsk
 from activities.perform import Perform
 from activities.reconcile import Reconcile
 from activities.replay import ReplayAct, ReplaySelect
+from activities.rest import Rest
 from activities.serving import Serving
 from activities.sweep import Sweep
 from ascertain.client import Client as TaskClient
@@ -162,6 +163,7 @@ def _about_tasks(serving: Serving, submitter: TaskClient) -> list[Activity]:
         Carry(serving, tasks).carry,
         Sweep(serving, tasks).sweep,
         Gates(serving).set_gate,
+        Rest(serving).rest,
     ]
     if serving.replays is not None:
         steps = IncidentSteps(serving, submitter, tasks, serving.snapshots)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from temporalio import workflow
-from temporalio.common import RawValue
+from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ApplicationError, FailureError
 
 with workflow.unsafe.imports_passed_through():
@@ -21,6 +21,7 @@ with workflow.unsafe.imports_passed_through():
     from ascertain.contracts.fault import faults
     from ascertain.contracts.status import TaskStatus, Timeline
     from ascertain.contracts.task import StepResult, Task, TaskOutcome, TaskResult
+    from ascertain.contracts.work import Known
 
 from ascertain import keys
 from workflows.argument import NOTHING, decoded
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
 # Repeats come within minutes; what is kept travels from history to history.
 ANSWERS_KEPT = 20
+# A look into the ledger is safe to repeat.
+LEDGER_TIMEOUT = timedelta(seconds=10)
+AGAIN = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30))
 # A timer of centuries is more than the server can count.
 LONGEST_SLEEP = timedelta(days=365)
 
@@ -156,11 +160,41 @@ class TaskWorkflow:
         if self._ending is None:
             self._ending = await self._forward(task)
         await self._take_back()
-        if self._takes_back(task, self._ending):
-            await self._back(task)
+        rest = await self._rest(task)
+        await self._ask_for(task, rest)
+        takes_back = self._takes_back(task, self._ending)
+        if takes_back or rest:
+            await self._back(task, None if takes_back else rest)
             if any(done.state is State.CLEAR for done in self._undone):
                 self._ending = TaskOutcome.CANCELLED  # an undo is still owed
         return self._ending
+
+    async def _rest(self, task: Task) -> frozenset[str]:
+        """The steps that the ledger knows of, if others may have begun what this run did not come to.
+
+        An earlier run may, or whoever wrote into the ledger what another system had begun.
+        """
+        first = self._begun_at == workflow.info().workflow_start_time
+        came_to_all = first and len(self._steps) == len(task.steps)
+        if came_to_all or not workflow.patched(names.LOOKS_AFTER_REST):
+            return frozenset()
+        known: Known = await workflow.execute_local_activity(
+            names.REST,
+            task.task_id,
+            result_type=Known,
+            start_to_close_timeout=LEDGER_TIMEOUT,
+            retry_policy=AGAIN,
+        )
+        return frozenset(known.steps)
+
+    async def _ask_for(self, task: Task, rest: frozenset[str]) -> None:
+        """No task ends while what may exist of it is neither asked for nor in a person's hands."""
+        for step in task.steps:
+            if step.name in rest and step.name not in {done.step for done in self._steps}:
+                try:
+                    self._add(task, await self._pursue(effect_of(task, step)))
+                except ApplicationError as error:  # what stands under its id is no effect of this task
+                    self._view.note(step.name, "conflict", error.message)
 
     def _begin_again(self) -> None:
         """What is settled stands, and is answered from the ledger where it is met again."""
@@ -169,18 +203,23 @@ class TaskWorkflow:
         self._ending = None
 
     async def _forward(self, task: Task) -> TaskOutcome:
-        for step in task.steps[len(self._steps) :]:
+        known = {done.step for done in self._steps}
+        for step in [step for step in task.steps if step.name not in known]:
             if self._gives_up and not workflow.patched(names.WITHDRAWS):
                 return TaskOutcome.CANCELLED if self._cancelling else TaskOutcome.ABANDONED
             begins = not self._gives_up
             done = await self._pursue(effect_of(task, step))
             if begins or done.state is not State.ABANDONED:
-                self._steps.append(done)
+                self._add(task, done)
             if done.state is State.ABANDONED and self._cancelling:
                 return TaskOutcome.CANCELLED
             if done.state is not State.SETTLED:
                 return self._outcome(done.state)
         return TaskOutcome.ABANDONED if self._given_up else TaskOutcome.DONE
+
+    def _add(self, task: Task, done: StepResult) -> None:
+        order = [step.name for step in task.steps]
+        self._steps = sorted([*self._steps, done], key=lambda result: order.index(result.step))
 
     def _outcome(self, state: State) -> TaskOutcome:
         stopped = self._cancelling or self._only_ascertain
@@ -193,11 +232,13 @@ class TaskWorkflow:
             return task.undo_on_cancel
         return outcome is TaskOutcome.REFUSED
 
-    async def _back(self, task: Task) -> None:
+    async def _back(self, task: Task, known: frozenset[str] | None) -> None:
+        """Take back what is settled, or only those whose undo is known to be begun."""
         settled = [done for done in self._steps if done.state is State.SETTLED]
         undoing = [undo for done in reversed(settled) if (undo := undo_of(task, done)) is not None]
         for effect in undoing:
-            if effect.step not in {done.step for done in self._undone}:
+            wanted = known is None or effect.step in known
+            if wanted and effect.step not in {done.step for done in self._undone}:
                 self._undone.append(await self._pursue(effect))
 
     async def _take_back(self) -> None:
@@ -231,7 +272,8 @@ class TaskWorkflow:
 
     def _halts(self, *, undo: bool) -> bool:
         """Whether nothing new is to be done; what was begun is ascertained all the same."""
-        return self._only_ascertain or (self._gives_up and not undo)
+        ends = self._gives_up or self._ending is not None
+        return self._only_ascertain or (ends and not undo)
 
     @property
     def _gives_up(self) -> bool:

@@ -38,6 +38,16 @@ class Answer(Value):
     directive: Directive
 
 
+class Known(Value):
+    """Which effects of a task the ledger knows of that may exist.
+
+    Attributes:
+        steps: Their steps' names, those of undo effects among them.
+    """
+
+    steps: tuple[str, ...] = ()
+
+
 class Decision(Value):
     """A person's command for one effect.
 

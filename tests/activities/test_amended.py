@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from temporalio.testing import ActivityEnvironment
@@ -11,29 +11,18 @@ from activities.dispatch import dispatch
 from activities.reconcile import Reconcile
 from activities.serving import Served, Serving
 from ascertain import keys
-from ascertain.contracts import directive, finding, outcome
-from ascertain.contracts.claim import ClaimRequest, Verdict
-from ascertain.contracts.effect import Effect, Evidence, Receipt, State
+from ascertain.contracts import directive, finding
+from ascertain.contracts.claim import Verdict
+from ascertain.contracts.effect import Evidence, Receipt, State
 from ascertain.contracts.epoch import EpochRequest
 from ascertain.contracts.semantics import LookupBy, Policy, Semantics
 from ascertain.contracts.work import Work
 from ascertain.ledger.model import ModelLedger
 from ascertain.machine import Move
 from ascertain.ports import Kind
+from tests.activities.standing import DOUBT, SAID, SETTLED, T0, Clock, effect, stands
 
-T0 = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-SAID = Evidence(source="person", rule="said")
-ANSWER = Evidence(source="answer", rule="status")
-DOUBT = outcome.Unknown(error_class="reset", evidence=ANSWER)
-SETTLED = outcome.Settled(receipt=Receipt(external_id="fact-0"), evidence=ANSWER)
-
-
-class Clock:
-    now = T0
-
-    def __call__(self):
-        return self.now
 
 
 class Outside:
@@ -56,42 +45,6 @@ class Outside:
         if call.effect.revision == 1:
             return finding.Found(receipt=Receipt(external_id="fact-1"))
         return finding.Absent()
-
-
-def effect(revision):
-    return Effect(
-        effect_id=keys.effect_id("default", "task-1", "do", revision),
-        task_id="task-1",
-        step="do",
-        revision=revision,
-        kind="toy.fact",
-        partition="p",
-        input={"amount": revision},
-        begun_at=T0,
-    )
-
-
-def request(of):
-    return ClaimRequest(
-        of, keys.fingerprint(of.kind, of.input), b"", "w/1", timedelta(seconds=5), budget=5
-    )
-
-
-async def stands(ledger, state):
-    """The old effect as the backup has it."""
-    lease = (await ledger.claim(request(effect(0)))).lease
-    if state is State.IN_FLIGHT:
-        return lease
-    first = {
-        State.ACCEPTED: outcome.Accepted(job_id="job-1", evidence=ANSWER),
-        State.CLEAR: outcome.NotDone(error_class="throttled", evidence=ANSWER),
-    }.get(state, DOUBT)
-    row = (await ledger.record(lease, first)).row
-    if state is State.QUARANTINED:
-        await ledger.converge(row.effect_id, row.version, Verdict(state, SAID), "w/1")
-    if state is State.TAKEN_OVER:
-        await ledger.decide(row.effect_id, row.version, Move.TAKE, Verdict(state, SAID), "ada")
-    return lease
 
 
 @pytest.fixture

@@ -19,8 +19,10 @@ from temporalio.client import Client as TemporalClient
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from activities.serving import Serving
+from ascertain import keys
 from ascertain.client import Client
 from ascertain.contracts import finding, names, outcome
+from ascertain.contracts.claim import ClaimRequest, Granted
 from ascertain.contracts.command import Command
 from ascertain.contracts.directive import UNSERVED
 from ascertain.contracts.effect import Evidence, Receipt
@@ -28,6 +30,7 @@ from ascertain.contracts.gate import GateChange
 from ascertain.contracts.incident import Approval, IncidentRequest, Step
 from ascertain.contracts.replay import Pace, ReplayRequest, Say, Selection
 from ascertain.contracts.semantics import LookupBy, Policy, Semantics
+from ascertain.door import admit
 from ascertain.errors import TaskEnded
 from ascertain.ledger.migration import migrate
 from ascertain.ledger.postgres import open_ledger
@@ -119,6 +122,7 @@ class Recorder:
             "cancelled": self._cancelled,
             "unserved": self._unserved,
             "amended": self._amended,
+            "rest": lambda: self._rest(step("a", "refuse"), step("b", "never")),
             "taken-back": lambda: self._taken_back(step("a", **undo), step("b", "several")),
             "replay": self._replay,
             "incident-night": self._incident,
@@ -166,6 +170,18 @@ class Recorder:
         await self._command(name, {"action": "abandon", "version": version})
         await self._client.result(name, within=HALF_A_MINUTE)
         await self._write(name)
+
+    async def _rest(self, *steps: dict[str, Any]) -> None:
+        """Of a step after the one that is refused, somebody else had left the ledger in doubt."""
+        task = admit({"task_id": "rest", "kind": "recorded", "steps": list(steps)})
+        effect = keys.effect_of(self._client.temporal.namespace, task, task.steps[-1])
+        fingerprint, lease = keys.fingerprint(effect.kind, effect.input), timedelta(seconds=1)
+        request = ClaimRequest(effect, fingerprint, b"", "import/1", lease, budget=5)
+        granted = await self._ledger.claim(request)
+        assert isinstance(granted, Granted)
+        doubt = outcome.Unknown(error_class="imported", evidence=SEEN)
+        await self._ledger.record(granted.lease, doubt)
+        await self._run("rest", *steps)
 
     async def _command(self, name: str, given: dict[str, Any]) -> None:
         """Give a command until it is applied: what was sent before may still take effect."""

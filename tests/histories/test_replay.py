@@ -16,7 +16,7 @@ from workflows.task import TaskWorkflow
 RECORDED = sorted(Path(__file__).parent.glob("v*/*.json"))
 SCENARIOS = {
     *("smooth", "lost", "undo", "queued", "takeover", "held", "cancelled", "unserved"),
-    *("amended", "taken-back", "replay", "incident-night"),
+    *("amended", "rest", "taken-back", "replay", "incident-night"),
 }
 
 
