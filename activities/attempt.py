@@ -14,8 +14,9 @@ from ascertain.contracts import directive, outcome
 from ascertain.contracts.claim import Moved, Stale, Taken
 from ascertain.contracts.effect import RESTS_ON_KEY
 from ascertain.errors import LedgerDown
-from ascertain.policy import directive_for, key_ends, retry_wait, says_of_effect
+from ascertain.policy import directive_for, key_ends, says_of_effect
 from ascertain.ports import Call
+from ascertain.wait import retry_wait
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine

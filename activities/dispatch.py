@@ -16,8 +16,9 @@ from ascertain.contracts import claim, directive, outcome
 from ascertain.contracts.breaker import BY
 from ascertain.contracts.effect import FENCE, Evidence, State
 from ascertain.errors import InvalidTask
-from ascertain.policy import AFTER, directive_for, held_wait, retry_wait, says_of_effect
+from ascertain.policy import directive_for, says_of_effect
 from ascertain.ports import FROZEN_MAX_BYTES
+from ascertain.wait import AFTER, held_wait, retry_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable

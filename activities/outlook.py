@@ -17,6 +17,7 @@ from ascertain.contracts.effect import Effect, State, Undone
 from ascertain.contracts.replay import Ask, Outlook, Result, Tally
 from ascertain.errors import LookupDown, TemporalDown
 from ascertain.ports import Call
+from ascertain.wait import conclusive_at
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -166,7 +167,7 @@ def seen(row: EffectRow, found: Finding, kind: Kind) -> Seen:
 
 
 def _absent(row: EffectRow, kind: Kind) -> Seen:
-    conclusive = policy.conclusive_at(row, kind)
+    conclusive = conclusive_at(row, kind)
     if row.now < conclusive:
         why = f"not visible yet; an empty answer is conclusive from {conclusive:%H:%M:%S} UTC"
         return Outlook.UNKNOWN, why

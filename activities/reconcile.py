@@ -20,8 +20,8 @@ from ascertain.contracts.directive import RunQueued
 from ascertain.contracts.effect import Evidence, State
 from ascertain.contracts.work import Answer, Work
 from ascertain.errors import LedgerDown, LookupDown
-from ascertain.policy import NO_WAIT
 from ascertain.ports import Call
+from ascertain.wait import NO_WAIT
 
 if TYPE_CHECKING:
     from activities.serving import Unserved

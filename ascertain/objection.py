@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from ascertain import policy
 from ascertain.contracts import finding
 from ascertain.contracts.command import Action
 from ascertain.contracts.effect import ABSENT_KEYED, State
 from ascertain.errors import LookupDown
+from ascertain.wait import conclusive_at
 
 if TYPE_CHECKING:
     from ascertain.contracts.command import Command
@@ -112,7 +112,7 @@ def _against_absence(seen: Finding, row: EffectRow, kind: Kind) -> str | None:
         case finding.Refused() if row.attempt == 1:
             return None
         case finding.Refused() | finding.Absent():  # a refusal may be an earlier attempt's
-            conclusive = policy.conclusive_at(row, kind)
+            conclusive = conclusive_at(row, kind)
             if row.now >= conclusive:
                 return None
             return f"not visible yet; an empty lookup is conclusive from {conclusive:%H:%M:%S} UTC"

@@ -11,7 +11,7 @@ from opentelemetry.metrics import Observation
 
 from ascertain import metric, telemetry
 from ascertain.exposition import Exposition, show_temporal
-from ascertain.policy import longest_legal
+from ascertain.wait import longest_legal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Mapping

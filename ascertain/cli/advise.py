@@ -12,8 +12,8 @@ from ascertain.cli import output, place
 from ascertain.cli.wording import age
 from ascertain.contracts.semantics import Semantics
 from ascertain.errors import AscertainError
-from ascertain.policy import longest_legal
 from ascertain.ports import Kind, Measured, Spread
+from ascertain.wait import longest_legal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

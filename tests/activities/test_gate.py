@@ -13,8 +13,8 @@ from ascertain.contracts.gate import GateChange
 from ascertain.contracts.semantics import Policy, Semantics
 from ascertain.ledger.gate import turn_of
 from ascertain.ledger.model import ModelLedger
-from ascertain.policy import AFTER
 from ascertain.ports import Kind
+from ascertain.wait import AFTER
 from tests.ledger.steps import LEASE, effect, granted, moved, settled
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)

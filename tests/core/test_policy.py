@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from activities import outlook
-from ascertain import policy
+from ascertain import policy, wait
 from ascertain.contracts import directive, finding, outcome
 from ascertain.contracts.claim import Verdict
 from ascertain.contracts.command import Action, Command
@@ -53,7 +53,7 @@ def test_the_horizon_counts_from_the_last_possible_send_and_holds_the_lag():
     served = kind(lag=second(60))
     effect = row(lease_until=T0 + second(5), now=T0 + second(74))
     assert isinstance(policy.judge(effect, ABSENT, served), policy.StillOpen)
-    assert policy.conclusive_at(effect, served) == T0 + second(75)
+    assert wait.conclusive_at(effect, served) == T0 + second(75)
 
 
 @pytest.mark.parametrize("rule", ["release", "retry"])
@@ -239,13 +239,13 @@ def test_only_a_clear_effect_is_performed_again():
 def test_questions_slow_down_but_never_stop(age, slower):
     served = kind()
     effect = row(state_since=T0 - second(age), lease_until=T0 - second(age))
-    wait = policy.ask_wait(effect, served, slower=slower)
-    assert timedelta(0) < wait <= served.policy.ask_cap * 1.1
+    pause = wait.ask_wait(effect, served, slower=slower)
+    assert timedelta(0) < pause <= served.policy.ask_cap * 1.1
 
 
 def test_a_resend_waits_longer_each_time_for_it_spends_the_budget():
     served = kind(lookup=None)
-    waits = [policy.ask_wait(row(attempt=n), served) for n in (1, 3, 5)]
+    waits = [wait.ask_wait(row(attempt=n), served) for n in (1, 3, 5)]
     assert waits[0] * 2 < waits[1]
     assert waits[1] * 2 < waits[2]
 
@@ -254,12 +254,12 @@ def test_a_resend_waits_longer_each_time_for_it_spends_the_budget():
 def test_retries_wait_longer_but_within_the_cap(attempt, budget_from):
     served = kind()
     effect = row(State.CLEAR, attempt=attempt, budget_from=min(budget_from, attempt))
-    wait = policy.retry_wait(effect, served)
-    assert served.policy.retry_base * 0.75 <= wait <= served.policy.retry_cap * 1.25
+    pause = wait.retry_wait(effect, served)
+    assert served.policy.retry_base * 0.75 <= pause <= served.policy.retry_cap * 1.25
 
 
 def test_effects_that_fail_together_do_not_come_back_together():
-    waits = {policy.retry_wait(row(effect_id=f"ef1-{i}"), kind()) for i in range(50)}
+    waits = {wait.retry_wait(row(effect_id=f"ef1-{i}"), kind()) for i in range(50)}
     assert len(waits) > 40
 
 
@@ -383,14 +383,14 @@ def test_a_key_protects_only_what_can_still_meet_it_when_it_lands():
 def test_of_all_that_wait_for_an_outside_that_is_down_one_asks_every_few_seconds(waiting, most):
     served = kind(policy=Policy(ask_cap=second(60)))
     old = row(state_since=T0 - second(3600), lease_until=T0 - second(3600))
-    wait = policy.ask_wait(old, served, slower=True, waiting=waiting)
-    assert second(most) * 0.9 <= wait <= second(most) * 1.1
+    pause = wait.ask_wait(old, served, slower=True, waiting=waiting)
+    assert second(most) * 0.9 <= pause <= second(most) * 1.1
 
 
 @pytest.mark.parametrize(
-    ("closed_for", "recheck", "wait"),
+    ("closed_for", "recheck", "pause"),
     [(0, 15, 15), (60, 15, 15), (240, 15, 60), (86_400, 15, 300), (86_400, 600, 600)],
 )
-def test_a_held_task_looks_more_seldom_the_longer_its_gate_is_closed(closed_for, recheck, wait):
+def test_a_held_task_looks_more_seldom_the_longer_its_gate_is_closed(closed_for, recheck, pause):
     served = kind(policy=Policy(held_recheck=second(recheck)))
-    assert policy.held_wait(second(closed_for), served) == second(wait)
+    assert wait.held_wait(second(closed_for), served) == second(pause)
