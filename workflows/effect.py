@@ -124,7 +124,10 @@ class Pursuit:
                 await self.pause(delay)
                 return await (self._reconcile() if self._halt() else self._perform())
             case directive.ReconcileIn(delay=delay, unrecorded=unrecorded):
-                await self.pause(delay)
+                await self._wait(delay)
+                # What only this history knows is recorded before anything that may take long, or end it.
+                if unrecorded is None or not workflow.patched(names.RECORDS_FIRST):
+                    await self._before_turn()
                 return await self._reconcile(unrecorded)
             case directive.Quarantined(ask_again_in=delay):
                 await self.pause(delay)
@@ -149,12 +152,16 @@ class Pursuit:
         self.woken = True
 
     async def pause(self, delay: timedelta | None) -> None:
-        """Wait until the time is over or somebody wakes the task; None waits for somebody."""
+        """Wait until the time is over or somebody wakes the task, and for what goes first."""
+        await self._wait(delay)
+        await self._before_turn()
+
+    async def _wait(self, delay: timedelta | None) -> None:
+        """None waits for somebody."""
         if delay is None or delay > timedelta(0):
             with contextlib.suppress(TimeoutError):
                 await workflow.wait_condition(lambda: self.woken, timeout=delay)
         self.woken = False
-        await self._before_turn()
 
     async def decide(self, decision: Decision, *, here: bool = False) -> CommandAnswer:
         """Have a person's command applied where this effect's adapter is, or ``here`` if it needs none."""

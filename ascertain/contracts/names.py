@@ -55,6 +55,8 @@ GIVES_WAY: Final = "gives_way"
 HEARS_FROM_THE_FIRST: Final = "hears_from_the_first"
 KNOWS_WHO_WAITS: Final = "knows_who_waits"
 LOOKS_AFTER_REST: Final = "looks_after_rest"
+RECORDS_FIRST: Final = "records_first"
+REMEMBERS_AMENDMENTS: Final = "remembers_amendments"
 NEXUS_SERVICE: Final = "ascertain"
 NEXUS_TASK: Final = "task"
 
@@ -71,6 +73,8 @@ MEMO_FINGERPRINT: Final = "fingerprint"
 MEMO_MESSAGE_ID: Final = "message_id"
 # Stands on a further run of a task: when the first one was started.
 MEMO_BEGUN_AT: Final = "begun_at"
+# What persons replaced the inputs of its steps by; further runs are given it.
+MEMO_AMENDED: Final = "amended"
 # Stands on a run that begins nothing new; told to proceed, the run becomes the task's own.
 MEMO_ONLY_ASCERTAINS: Final = "only_ascertains"
 
