@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
 from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy
-from temporalio.exceptions import ChildWorkflowError, FailureError
+from temporalio.exceptions import ApplicationError, ChildWorkflowError
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import BaseModel
@@ -167,7 +167,7 @@ class IncidentWorkflow:
         if replay is None:
             return "there was no replay"
         word = Say(operator=approval.operator, reason=approval.reason)
-        with contextlib.suppress(FailureError):  # somebody ended it meanwhile
+        with contextlib.suppress(ApplicationError):  # somebody ended it meanwhile
             await replay.signal(names.RESUME, word)
         await workflow.wait_condition(lambda: replay.done() or self._is_closed)
         if not replay.done():

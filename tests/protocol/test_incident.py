@@ -7,6 +7,7 @@ import contextlib
 from pathlib import Path
 
 import pytest
+from temporalio.client import WorkflowExecutionStatus
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
@@ -182,6 +183,28 @@ async def test_an_incident_whose_replay_is_ended_from_outside_goes_on_to_its_end
     found = await operations(deployment).incident_status(incident_id)
     assert "ended early" in found.done[3].detail
     assert (await deployment.row(effect)).state is State.QUARANTINED, "as it was"
+
+
+async def test_an_incident_that_is_cancelled_just_when_its_replay_is_approved_is_cancelled(
+    deployments,
+):
+    deployment = await prepared(deployments)
+    worker = await deployment.worker()
+    incident_id = await opened(deployment)
+    for wanted in (Step.SNAPSHOT, Step.RECONCILE):
+        await waits_for(deployment, incident_id, wanted)
+        await approve(deployment, incident_id, wanted)
+    await waits_for(deployment, incident_id, Step.REPLAY)
+    await worker.drain()
+    handle = deployment.client.temporal.get_workflow_handle(incident_id)
+    await handle.signal(names.APPROVE, {"step": "replay", "operator": "ada", "reason": "go on"})
+    await handle.cancel()
+    await deployment.worker()
+
+    async def over():
+        return (await handle.describe()).status is WorkflowExecutionStatus.CANCELED
+
+    await wait_until(over)
 
 
 async def _all_done(deployment, incident_id):
