@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         WorkflowHandle,
     )
 
+    from ascertain.contracts.value import JsonObject
     from ascertain.ports import Deliveries
 
 log = logging.getLogger("ascertain.starting")
@@ -127,6 +128,7 @@ class Starting:
         task_queue: str | None = None,
         task_timeout: timedelta | None = None,
         begun_at: datetime | None = None,
+        amended: JsonObject | None = None,
     ) -> str:
         """Start a run of an admitted task and give its id.
 
@@ -135,6 +137,7 @@ class Starting:
             reuse: When a task that is over may have a further run.
             progress: What the run is given over from an earlier one.
             begun_at: When the task's first run was started; None: this is it.
+            amended: What persons replaced inputs by while earlier runs pursued them.
             task_queue: Where it runs; None: where all others do.
             task_timeout: Of its workflow tasks; None: that of all others.
 
@@ -160,6 +163,7 @@ class Starting:
                     names.MEMO_MESSAGE_ID: task.message_id,
                     **({names.MEMO_ONLY_ASCERTAINS: True} if begins_nothing else {}),
                     **({names.MEMO_BEGUN_AT: begun_at.isoformat()} if begun_at else {}),
+                    **({names.MEMO_AMENDED: amended} if amended else {}),
                 },
                 search_attributes=search_attributes(task),
                 rpc_timeout=RPC_TIMEOUT,
@@ -216,6 +220,7 @@ class Starting:
                 task,
                 WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
                 begun_at=await first_begun(found),
+                amended=await amended_before(found),
             )
             return Submitted(task.task_id, run_id, restarted=True)
         except (NotFound, WorkflowAlreadyStartedError):
@@ -267,6 +272,14 @@ async def first_begun(found: WorkflowExecutionDescription) -> datetime:
     """When the first run of a task was started, of those that gave it on."""
     told = await found.memo_value(names.MEMO_BEGUN_AT, default=None, type_hint=str)
     return found.start_time if told is None else datetime.fromisoformat(told)
+
+
+async def amended_before(found: WorkflowExecutionDescription) -> JsonObject | None:
+    """What persons replaced inputs by while runs of a task pursued them, of those that gave it on."""
+    told: JsonObject | None = await found.memo_value(
+        names.MEMO_AMENDED, default=None, type_hint=dict[str, Any]
+    )
+    return told
 
 
 def search_attributes(task: Task) -> TypedSearchAttributes:

@@ -12,7 +12,7 @@ from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts.continuation import Progress
 from ascertain.ending import is_task, turned_away
 from ascertain.errors import InvalidTask, NotFound
-from ascertain.starting import first_begun
+from ascertain.starting import amended_before, first_begun
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -64,6 +64,7 @@ class TemporalTasks:
                 task_queue=found.task_queue,
                 task_timeout=timeout.ToTimedelta() or None,
                 begun_at=await first_begun(found),
+                amended=await amended_before(found),
             )
         except (InvalidTask, NotFound):
             return False

@@ -10,7 +10,7 @@ with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
     from ascertain.contracts import names
-    from ascertain.contracts.continuation import Continuation, Progress
+    from ascertain.contracts.continuation import Amendment, Continuation, Progress
     from ascertain.contracts.effect import Effect, Undone
     from ascertain.contracts.fault import faults
     from ascertain.contracts.task import Task
@@ -23,7 +23,7 @@ from ascertain.door import admit, in_time
 from workflows.argument import INVALID_TASK, decoded, refusal
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Mapping
 
     from temporalio.common import RawValue
 
@@ -51,14 +51,8 @@ def decision_about(effect: Effect, command: Command) -> Decision:
     """A command with what an activity must know of it: for an amendment the effect that comes instead."""
     if command.input is None:
         return Decision(effect=effect, command=command)
-    revision = effect.revision + 1
-    namespace = workflow.info().namespace
-    changes = {
-        "effect_id": keys.effect_id(namespace, effect.task_id, effect.step, revision),
-        "revision": revision,
-        "input": command.input,
-    }
-    return Decision(effect=effect, command=command, amended=effect.model_copy(update=changes))
+    by = Amendment(revision=effect.revision + 1, input=command.input)
+    return Decision(effect=effect, command=command, amended=as_amended(effect, {effect.step: by}))
 
 
 def admitted(content: RawValue) -> tuple[Task, Progress]:
@@ -95,18 +89,38 @@ def _read(content: object) -> tuple[Task, Progress]:
     return task, progress
 
 
-def begun_before() -> datetime | None:
-    """When an earlier run of the task was started, if whoever started this one said so.
+def given_on() -> Progress:
+    """When an earlier run of the task was started, and what was amended, if whoever started this one said so.
 
     Raises:
-        ApplicationError: ``InvalidTask``: what was said is no time.
+        ApplicationError: ``InvalidTask``: what was said is no time, or no amendments.
     """
+    begun_at = _memo(names.MEMO_BEGUN_AT, "begun_at", None, "a time such as 2027-01-31T18:00:00Z")
+    form = 'by step its new revision and input: {"STEP": {"revision": 1, "input": {}}}'
+    amended = _memo(names.MEMO_AMENDED, "amended", {}, form)
+    return begun_at.model_copy(update={"amended": amended.amended})
+
+
+def _memo(name: str, field: str, default: object, form: str) -> Progress:
     try:
-        told = workflow.memo_value(names.MEMO_BEGUN_AT, default=None, type_hint=object)
-        return Progress.model_validate({"begun_at": told}).begun_at
+        told = workflow.memo_value(name, default=default, type_hint=object)
+        return Progress.model_validate({field: told})
     except Exception:  # noqa: BLE001  # a codec may raise anything over bytes that anybody sent
-        message = f"the memo {names.MEMO_BEGUN_AT} must be a time such as 2027-01-31T18:00:00Z"
-        raise refusal(message, INVALID_TASK) from None
+        raise refusal(f"the memo {name} must be {form}", INVALID_TASK) from None
+
+
+def as_amended(effect: Effect, amended: Mapping[str, Amendment]) -> Effect:
+    """The effect that is pursued: with a person's input, where one replaced it."""
+    by = amended.get(effect.step)
+    if by is None:
+        return effect
+    namespace = workflow.info().namespace
+    changes = {
+        "effect_id": keys.effect_id(namespace, effect.task_id, effect.step, by.revision),
+        "revision": by.revision,
+        "input": by.input,
+    }
+    return effect.model_copy(update=changes)
 
 
 def effect_of(task: Task, step: Step) -> Effect:

@@ -15,8 +15,8 @@ with workflow.unsafe.imports_passed_through():
 
     from ascertain.contracts import names
     from ascertain.contracts.command import Action, Command, CommandAnswer, Freed
-    from ascertain.contracts.continuation import Continuation, Progress
-    from ascertain.contracts.directive import ReconcileIn, RunQueued
+    from ascertain.contracts.continuation import Amendment, Continuation, Progress
+    from ascertain.contracts.directive import ReconcileIn, RunQueued, Superseded
     from ascertain.contracts.effect import Effect, State
     from ascertain.contracts.fault import faults
     from ascertain.contracts.status import TaskStatus, Timeline
@@ -28,9 +28,10 @@ from workflows.argument import NOTHING, decoded
 from workflows.content import (
     admit_input,
     admitted,
-    begun_before,
+    as_amended,
     decision_about,
     effect_of,
+    given_on,
     undo_of,
 )
 from workflows.effect import Pursuit
@@ -80,6 +81,7 @@ class TaskWorkflow:
         self._deciding = asyncio.Lock()
         self._answered: dict[str, CommandAnswer] = {}
         self._begun_at = workflow.info().workflow_start_time
+        self._amended: dict[str, Amendment] = {}
 
     @workflow.run
     async def run(self, content: RawValue = NOTHING) -> TaskResult:
@@ -114,7 +116,9 @@ class TaskWorkflow:
         self._ended, self._answered = progress.ended, dict(progress.answered)
         self._cancelling = self._cancelling or progress.cancelling
         self._given_up, self._taking_back = progress.given_up, list(progress.taking_back)
-        self._begun_at = progress.begun_at or begun_before() or self._begun_at
+        before = given_on()
+        self._begun_at = progress.begun_at or before.begun_at or self._begun_at
+        self._amended = {**before.amended, **progress.amended}
         if progress.shown is not None:
             self._view.resume(progress.shown)
 
@@ -193,7 +197,9 @@ class TaskWorkflow:
             if step.name in rest and step.name not in {done.step for done in self._steps}:
                 try:
                     self._add(task, await self._pursue(effect_of(task, step)))
-                except ApplicationError as error:  # what stands under its id is no effect of this task
+                except (
+                    ApplicationError
+                ) as error:  # what stands under its id is no effect of this task
                     self._view.note(step.name, "conflict", error.message)
 
     def _begin_again(self) -> None:
@@ -252,6 +258,7 @@ class TaskWorkflow:
 
     async def _pursue(self, effect: Effect) -> StepResult:
         undo = effect.undoes is not None
+        effect = as_amended(effect, self._amended)
         pursuit = Pursuit(
             effect.model_copy(update={"begun_at": self._begun_at}),
             on_directive=self._obeying,
@@ -282,10 +289,19 @@ class TaskWorkflow:
 
     def _obeying(self, effect: Effect, following: Directive) -> None:
         self._view.follow(effect, following)
+        if isinstance(following, Superseded):
+            self._remember_amendment(effect)
         carries = isinstance(following, ReconcileIn) and following.unrecorded is not None
         # An outcome that only this history holds must reach the ledger before the history is left.
         if workflow.info().is_continue_as_new_suggested() and not carries:
             self._continue()
+
+    def _remember_amendment(self, effect: Effect) -> None:
+        """A ledger that is restored forgets it, and a further run knows of this one its memo alone."""
+        self._amended[effect.step] = Amendment(revision=effect.revision, input=effect.input)
+        if workflow.patched(names.REMEMBERS_AMENDMENTS):
+            told = {step: by.model_dump(mode="json") for step, by in self._amended.items()}
+            workflow.upsert_memo({names.MEMO_AMENDED: told})
 
     def _continue(self) -> None:
         """Long waits make long histories: go on in a new one. Open commands are answered first."""
@@ -299,6 +315,7 @@ class TaskWorkflow:
             only_ascertain=self._only_ascertain,
             taking_back=tuple(self._taking_back),
             given_up=self._given_up,
+            amended=self._amended,
             ended=self._ended,
             begun_at=self._begun_at,
             cancelling=self._cancelling,

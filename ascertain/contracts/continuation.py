@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from ascertain.contracts.command import CommandAnswer
@@ -27,6 +29,13 @@ class Shown(Value):
     pending: tuple[TimelineEntry, ...] = ()
 
 
+class Amendment(Value):
+    """What a person replaced a step's input by."""
+
+    revision: Annotated[int, Field(ge=1)]
+    input: JsonObject
+
+
 class Progress(Value):
     """What a run of a task is given over from an earlier one.
 
@@ -40,6 +49,7 @@ class Progress(Value):
         ended: The task had come to its end, which stands: it is not to be submitted again.
         cancelling: The earlier run was told to cancel.
         taking_back: Steps that a person ordered to be taken back, and that are not yet.
+        amended: By step, what persons replaced its input by.
         given_up: A person had a step taken back, so that no further one starts.
         shown: What people saw of it.
         answered: The answers to commands by their request id, so that a repeat is applied once.
@@ -54,6 +64,7 @@ class Progress(Value):
     ended: bool = False
     cancelling: bool = False
     taking_back: tuple[str, ...] = ()
+    amended: dict[str, Amendment] = Field(default_factory=dict)
     given_up: bool = False
     shown: Shown | None = None
     answered: dict[str, CommandAnswer] = Field(default_factory=dict)

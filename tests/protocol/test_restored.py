@@ -15,9 +15,10 @@ from ascertain.contracts.epoch import EpochRequest
 from ascertain.contracts.task import TaskOutcome
 from ascertain.door import admit
 from ascertain.stream import Stream
-from ascertain.testing.knob import Drop, Rule, Silence, SubmitKnobs
+from ascertain.testing.knob import Answer, Drop, LookupKnobs, Rule, Silence, SubmitKnobs
 from drill.points import Point
 from tests.protocol.deployment import step
+from tests.protocol.test_amend import amend, successor
 from tests.protocol.test_label import labelled
 from tests.waiting import wait_until
 
@@ -25,6 +26,17 @@ FORGET = """
     set session_replication_role = replica;
     delete from ascertain.effects;
     delete from ascertain.audit_events;
+    set session_replication_role = origin;
+"""
+
+KEEP = """
+    create table kept_effects as table ascertain.effects;
+    create table kept_events as table ascertain.audit_events;
+"""
+BACK = """
+    set session_replication_role = replica;
+    insert into ascertain.effects select * from kept_effects;
+    insert into ascertain.audit_events select * from kept_events;
     set session_replication_role = origin;
 """
 
@@ -106,6 +118,44 @@ async def test_a_further_run_of_a_task_counts_as_begun_when_the_first_one_was(de
     rules = [(await deployment.ledger.audit(effect))[0].evidence.rule for effect in (again, young)]
     assert rules == ["restored", "claim"]
     assert (deployment.facts(again), deployment.facts(young)) == (1, 1)
+
+
+async def run_in_ledger(deployment, *statements):
+    connection = await asyncpg.connect(deployment.ledger_url)
+    for statement in statements:
+        await connection.execute(statement)
+    await connection.close()
+
+
+async def test_a_further_run_goes_on_with_an_amendment_that_the_ledger_has_forgotten(deployments):
+    deployment = await deployments(policy={"budget": 1})
+    before = await deployment.worker()
+    deployment.meet(SubmitKnobs(commit="never", reply=Drop(how="reset")))
+    effect = await deployment.submit("amended", step(kind="toy.asked"))
+    row = await deployment.wait_for_row(
+        effect,
+        lambda row: (
+            row.state is State.QUARANTINED and (row.now - row.lease_until).total_seconds() > 1.1
+        ),
+    )
+    await run_in_ledger(deployment, KEEP)
+    new = successor(deployment, "amended")
+    lost = SubmitKnobs(reply=Drop(how="reset"))
+    down = LookupKnobs(reply=Answer(status=503))
+    deployment.outside.rules.add(Rule(reference=new, submit=lost, lookup=down))
+    assert (await deployment.takeover("amended", amend(row, {"amount": 7}))).applied
+    await deployment.wait_for_row(new, lambda row: row.state is State.UNKNOWN)
+    await before.kill()
+    await deployment.handle("amended").terminate("ended from outside")
+    await run_in_ledger(deployment, FORGET, BACK, RAISE)
+    deployment.outside.rules.clear()
+    again = await deployment.client.submit(deployment.task("amended", step(kind="toy.asked")))
+    assert again.restarted
+    await deployment.worker()
+    result = await deployment.result("amended")
+    assert [(done.effect_id, done.state) for done in result.steps] == [(new, State.SETTLED)]
+    assert (deployment.facts(effect), deployment.facts(new), deployment.submits(new)) == (0, 1, 1)
+    assert (await deployment.row(effect)).state is State.SUPERSEDED
 
 
 async def test_what_a_stream_hands_over_counts_as_begun_when_the_stream_was(deployments):
