@@ -67,7 +67,7 @@ def bench(  # noqa: PLR0913  # each is one option of the command line
             store=server,
             contenders=_contenders(side, peers=peers),
             rounds=rounds,
-            loads=_DEFAULT.loads if load is None else tuple(map(_load, load)),
+            loads=_DEFAULT.loads if load is None else tuple(map(load_of, load)),
         )
         progress = Console(stderr=True)
         with progress.status("starting the servers") as status:
@@ -125,7 +125,12 @@ def _among(chosen: Collection[Contender]) -> tuple[Contender, ...]:
     return tuple(contender for contender in Contender if contender in chosen)
 
 
-def _load(text: str) -> Load:
+def load_of(text: str) -> Load:
+    """A load as it is written on the command line.
+
+    Raises:
+        BadParameter: It is none.
+    """
     in_flight, _, tasks = text.partition(":")
     try:
         found = Load(int(in_flight), int(tasks))

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from ascertain.client import Client
+from ascertain.contracts import names
 from ascertain.contracts.task import Step, Task, TaskOutcome
 from ascertain.door import admit
 from ascertain.settings import FILE_VARIABLE, LEDGER_VARIABLE
@@ -27,16 +28,20 @@ if TYPE_CHECKING:
 
     from starter.temporal import TemporalServer
 
+# Which thing is otherwise in a tuned worker.
+LEVER_VARIABLE: Final = "ASCERTAIN_BENCH_LEVER"
 _KIND: Final = "fact.create"
 _DEPLOYMENT: Final = f"""
 sweep_every = 0 # its statements are no task's
 census_every = 0
+task_queue = "QUEUE"
 
 [kinds."{_KIND}"]
 adapter = "http"
 
 [kinds."{_KIND}".options]
 base_url = "URL"
+wire = {{ LIMITS }}
 
 [kinds."{_KIND}".options.request]
 method = "POST"
@@ -58,18 +63,36 @@ def start_bare(folder: Path, temporal: TemporalServer, outside: str) -> Work:
 
 def start_ascertain(folder: Path, temporal: TemporalServer, file: Path, ledger: str) -> Work:
     """A worker of Ascertain with this deployment file."""
-    variables = {
-        **_server(temporal),
-        FILE_VARIABLE: str(file),
-        LEDGER_VARIABLE: ledger,
-    }
+    variables = _served(temporal, file, ledger)
     return Work("ascertain", "benchmarks.ascertain_worker", folder, variables)
 
 
-def deployment(folder: Path, outside: str) -> Path:
-    """Write the deployment file with the one kind."""
-    file = folder / "ascertain.toml"
-    file.write_text(_DEPLOYMENT.replace("URL", outside), "utf-8")
+def start_tuned(
+    folder: Path, temporal: TemporalServer, file: Path, ledger: str, lever: str
+) -> Work:
+    """A worker of Ascertain of which one thing is otherwise."""
+    variables = {**_served(temporal, file, ledger), LEVER_VARIABLE: lever}
+    return Work(file.stem, "benchmarks.tuned_worker", folder, variables)
+
+
+def deployment(
+    folder: Path,
+    outside: str,
+    task_queue: str = names.TASK_QUEUE,
+    wire: Mapping[str, int] | None = None,
+) -> Path:
+    """Write the deployment file with the one kind.
+
+    Args:
+        folder: Of the run.
+        outside: Its address.
+        task_queue: Where the tasks run.
+        wire: Limits of the HTTP layer; None: the usual ones.
+    """
+    limits = ", ".join(f"{name} = {value}" for name, value in (wire or {}).items())
+    text = _DEPLOYMENT.replace("URL", outside).replace("QUEUE", task_queue)
+    file = folder / f"{task_queue}.toml"
+    file.write_text(text.replace("LIMITS", limits), "utf-8")
     return file
 
 
@@ -108,13 +131,23 @@ def submitting(
     return Side(contender, one_by_one(do), processes, _events_of_one(client), database)
 
 
+def _served(temporal: TemporalServer, file: Path, ledger: str) -> dict[str, str]:
+    return {**_server(temporal), FILE_VARIABLE: str(file), LEDGER_VARIABLE: ledger}
+
+
 def _server(temporal: TemporalServer) -> dict[str, str]:
     return {"TEMPORAL_ADDRESS": temporal.address, "TEMPORAL_NAMESPACE": temporal.namespace}
 
 
-def streaming(client: TemporalClient, processes: Mapping[Part, Process], *, database: str) -> Side:
+def streaming(
+    client: TemporalClient,
+    processes: Mapping[Part, Process],
+    *,
+    database: str,
+    task_queue: str = names.TASK_QUEUE,
+) -> Side:
     """Ascertain: feed the tasks to a stream as ``submit --bulk`` does, and wait for what became of all."""
-    ours = Client(client)
+    ours = Client(client, task_queue=task_queue)
 
     async def carry(task_ids: Sequence[str], _: int) -> Sequence[float]:
         now = asyncio.get_running_loop().time

@@ -6,7 +6,10 @@ import os
 import platform
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _PACKAGES: Final = (
     "temporalio",
@@ -33,6 +36,20 @@ def machine() -> dict[str, str | int]:
 def versions() -> dict[str, str]:
     """Of the packages that our sides run on."""
     return {name: version(name) for name in ("ascertain", *_PACKAGES)}
+
+
+def circumstances(load_before: float, others: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What every result says of where and when it was measured.
+
+    Args:
+        load_before: The load average before the run: others may have been at work on the machine.
+        others: Versions besides those of the packages that our sides run on.
+    """
+    return {
+        "machine": machine(),
+        "load_average": {"before": load_before, "after": load_average()},
+        "versions": {**versions(), **(others or {})},
+    }
 
 
 def load_average() -> float:

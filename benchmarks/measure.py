@@ -74,17 +74,19 @@ async def measure(
         for load in plan.loads:
             for side in sides:
                 tell(f"round {turn} of {plan.rounds}: {side.contender}, {load.name}")
-                batches.append(await _batch(plan, side, load, numbers))
+                done = await batch(side, load, numbers, settle_s=plan.settle_s)
+                batches.append(done)
     return Measured(idle, tuple(batches), await _events(plan, sides, numbers))
 
 
-async def _batch(plan: Plan, side: Side, load: Load, numbers: Iterator[int]) -> Batch:
+async def batch(side: Side, load: Load, numbers: Iterator[int], *, settle_s: float) -> Batch:
+    """Do one batch, and count its processor time until so many seconds after it."""
     now = asyncio.get_running_loop().time
     task_ids = _task_ids(side, load.tasks, numbers)
     before, begun = _used(side), now()
     latencies = await side.carry(task_ids, load.in_flight)
     wall = now() - begun
-    await asyncio.sleep(plan.settle_s)
+    await asyncio.sleep(settle_s)
     return Batch(side.contender, load, tuple(latencies), wall, _since(before, side))
 
 

@@ -108,9 +108,7 @@ async def measure(folder: Path, wanted: OpenTasks, tell: Callable[[str], None]) 
     found = {case: await _of_case(folder, wanted, case, tell) for case in Case}
     return {
         "command": wanted.command,
-        "machine": machine.machine(),
-        "load_average": {"before": load_before, "after": machine.load_average()},
-        "versions": machine.versions(),
+        **machine.circumstances(load_before),
         "tasks": wanted.tasks,
         "memory": found,
         "aims": {},

@@ -143,6 +143,11 @@ def _takeover(result: Mapping[str, Any]) -> Sheet:
     return Sheet("Until it is asked for, or settled, s", ["after", "median (least to most)"], rows)
 
 
+def _compared(result: Mapping[str, Any]) -> Sheet:
+    rows = [[pair, _spread(found)] for pair, found in result.get("compared", {}).items()]
+    return Sheet("Ratios within a round", ["ratio", "median (least to most)"], rows)
+
+
 def _memory(result: Mapping[str, Any]) -> Sheet:
     rows = [
         [
@@ -184,12 +189,26 @@ def _aims(result: Mapping[str, Any]) -> Sheet:
     return Sheet("Aims", ["ratio", "of", "wanted", "measured", ""], rows)
 
 
+def _tuning(result: Mapping[str, Any]) -> Sheet:
+    keys = ("worker_cpu", "cpu_ms", "tasks_per_s", "p50_ms")
+    rows = [
+        [name, _words(load), *(_spread(found[key]) for key in keys)]
+        for name, loads in result["tuning"].items()
+        for load, found in loads.items()
+    ]
+    heads = ["changed", "load", "worker's CPU", "CPU", "tasks per s", "p50"]
+    return Sheet(
+        "Ratios to the worker as it is, within a round: median (least to most)", heads, rows
+    )
+
+
 # By the key that only a result of the kind has.
 _SHEETS: Final[Mapping[str, Sequence[Callable[[Mapping[str, Any]], Sheet]]]] = {
     "sides": (_processor, _time, _cost, _ratios),
     "scale": (_scale, _quarantined),
-    "takeover": (_takeover,),
+    "takeover": (_takeover, _compared),
     "memory": (_memory,),
+    "tuning": (_tuning,),
 }
 
 

@@ -33,9 +33,7 @@ def as_json(
         "command": plan.command,
         "server": plan.store.value,
         "rounds": plan.rounds,
-        "machine": machine.machine(),
-        "load_average": {"before": load_before, "after": machine.load_average()},
-        "versions": {**machine.versions(), **presence.versions(plan.contenders)},
+        **machine.circumstances(load_before, presence.versions(plan.contenders)),
         "idle_cpu_ms_per_s": {
             side: {part: spent * 1000 for part, spent in parts.items()}
             for side, parts in measured.idle.items()

@@ -126,9 +126,7 @@ async def measure(
     ]
     return {
         "command": " ".join(words),
-        "machine": machine.machine(),
-        "load_average": {"before": before, "after": machine.load_average()},
-        "versions": machine.versions(),
+        **machine.circumstances(before),
         "scale": found,
         "quarantined": {"effects": quarantined, **waiting},
         "aims": {f"{rows:,} / 0": [_aim(found, f"{rows}")] for rows in sizes},

@@ -124,7 +124,7 @@ async def _side(
         return await _bare(closing, stack, processes)
     processes[Part.DATABASE] = Process(stack.postgres.pid)
     if contender is Contender.EAGER or served is None:
-        ledger, client = await _ledger(stack, contender), await _client(stack)
+        ledger, client = await _ledger(stack, contender), await client_of(stack.temporal)
         in_process = eager(client, stack.folder, stack.outside.url, processes, ledger)
         return await closing.enter_async_context(in_process)
     processes[Part.WORKER] = served.work.process
@@ -147,7 +147,7 @@ async def _served(closing: AsyncExitStack, stack: Stack) -> Served:
     file = durable.deployment(stack.folder, stack.outside.url)
     work = durable.start_ascertain(stack.folder, stack.temporal, file, ledger)
     await _ready(closing, work)
-    return Served(work, ledger, await _client(stack))
+    return Served(work, ledger, await client_of(stack.temporal))
 
 
 async def _ledger(stack: Stack, contender: Contender) -> str:
@@ -156,10 +156,11 @@ async def _ledger(stack: Stack, contender: Contender) -> str:
     return ledger
 
 
-async def _client(stack: Stack) -> TemporalClient:
+async def client_of(temporal: TemporalServer) -> TemporalClient:
+    """A client as the product's own."""
     return await TemporalClient.connect(
-        stack.temporal.address,
-        namespace=stack.temporal.namespace,
+        temporal.address,
+        namespace=temporal.namespace,
         data_converter=pydantic_data_converter,
         interceptors=[telemetry.interceptor()],
     )

@@ -60,6 +60,9 @@ PASSED_THROUGH = (
     "opentelemetry",  # the tracing interceptor's context
 )
 DRAIN = timedelta(seconds=20)
+# How long the next step of a workflow waits for the worker that has it at hand. One that was killed is waited
+# for as long; one that is late only has another worker read the history.
+STICKY = timedelta(seconds=2)
 
 
 def identity() -> str:
@@ -200,6 +203,7 @@ def _orchestrator(
         # What one worker does not know is for the others of its queue, and not eagerly its own again.
         disable_eager_activity_execution=True,
         max_concurrent_local_activities=role.max_concurrent,
+        sticky_queue_schedule_to_start_timeout=STICKY,
         graceful_shutdown_timeout=DRAIN,
         identity=_name(serving),
         deployment_config=deployment_config(),
