@@ -83,7 +83,7 @@ class Consumer:
         metric.messages_redelivered.add(0, {"queue": self.queue})
 
     async def handle(self, message: Message) -> None:
-        """Start the task, then acknowledge; while Temporal is down, wait with the message in hand."""
+        """Start the task, then acknowledge; while nothing can be started, wait with the message in hand."""
         metric.messages_redelivered.add(int(bool(message.redelivered)), {"queue": self.queue})
         try:
             submitted = await self._patiently(message)
@@ -110,7 +110,10 @@ class Consumer:
             try:
                 task = task_of(message.body)
                 return await self.client.submit(task, message_id=message.message_id)
-            except Unavailable as error:
+            except InputError:
+                raise
+            except AscertainError as error:
+                # A part is down, or set up wrongly: never the message's fault.
                 log.warning("%s; next try in %.1f s", error, pause)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
@@ -230,8 +233,6 @@ class _Work:
             await self._consumer.handle(message)
         except (AMQPError, ChannelInvalidStateError) as error:
             log.warning("the broker went away and will repeat %s: %s", message.message_id, error)
-        except AscertainError as error:
-            log.error("message %s stays in the queue: %s", message.message_id, error)  # noqa: TRY400 - as above
 
     async def _refuse(self, message: Message, reason: str) -> None:
         kept = aio_pika.Message(

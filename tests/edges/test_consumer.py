@@ -90,6 +90,23 @@ async def test_while_temporal_is_down_nothing_is_acknowledged_and_a_stop_gives_i
     assert waiting.said == ["nack requeue=True"]
 
 
+async def test_what_is_set_up_wrongly_costs_no_message_and_holds_none_up_once_it_is_mended(
+    service, consumer, temporal, monkeypatch
+):
+    right = consumer.client
+    nowhere = await TemporalClient.connect(temporal.address, namespace="not-made-yet")
+    consumer.client = Client(nowhere, task_queue=service.name)
+    seen = []
+    monkeypatch.setattr("starter.consumer.log.warning", lambda *words: seen.append(words))
+    waiting = message(service.task("a"))
+    handling = asyncio.create_task(consumer.handle(waiting))
+    await wait_until(lambda: len(seen) > 1 or handling.done(), what="two tries")
+    assert waiting.said == []
+    consumer.client = right
+    await handling
+    assert waiting.said == ["ack"]
+
+
 async def test_every_message_is_counted_by_what_became_of_it(service, consumer, registry):
     def counted(name: str, **labels: str) -> float | None:
         return registry.get_sample_value(name, {"queue": service.name, **labels})
