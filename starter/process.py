@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import pwd
 import secrets
@@ -14,7 +15,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
+from typing import Final
 
 _GUARD = Path(__file__).with_name("guard.py")
 _POLL_SECONDS = 0.01
@@ -59,18 +62,45 @@ def free_port() -> int:
     """A TCP port of 127.0.0.1 that nobody listens on, below those that the kernel gives to clients.
 
     With one of the clients' ports, a client that keeps calling a stopped server could be given the
-    server's own port and keep it.
+    server's own port and keep it. No other process of ours is given it while this one lives: a server
+    begins to listen only some time after its port was chosen.
     """
     first_client_port = _first_client_port()
     if first_client_port > _FIRST_PORT:
         for _ in range(100):
             port = _FIRST_PORT + secrets.randbelow(first_client_port - _FIRST_PORT)
-            if port_is_free(port):
+            if port_is_free(port) and _is_ours(port):
                 return port
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
         return int(port)
+
+
+_given: Final[set[int]] = set()
+
+
+def _is_ours(port: int) -> bool:
+    """Whether nobody of this user was given it yet; from now on we were."""
+    if port in _given:
+        return False
+    if (book := _book()) is not None:
+        try:
+            fcntl.lockf(book, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        except OSError:
+            return False
+    _given.add(port)
+    return True
+
+
+@cache
+def _book() -> int | None:
+    """A file of which whoever was given a port locks the byte of its number; None where there can be none."""
+    file = f"/tmp/ascertain-ports-{os.geteuid()}"  # noqa: S108  # one for all, whatever TMPDIR says
+    try:
+        return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        return None
 
 
 def port_is_free(port: int) -> bool:

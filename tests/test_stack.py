@@ -197,7 +197,7 @@ async def test_a_paused_temporal_server_is_silent_until_it_is_resumed(server_dir
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(client.count_workflows(), 1)
         server.resume()
-        assert (await asyncio.wait_for(client.count_workflows(), 20)).count == 0
+        assert (await asyncio.wait_for(client.count_workflows(), 60)).count == 0
 
 
 async def test_a_paused_temporal_server_can_be_stopped(server_directory, monkeypatch):
@@ -215,7 +215,7 @@ async def test_the_web_ui_is_served_where_it_was_asked_for(server_directory, fre
         assert server.ui_url == f"http://127.0.0.1:{free_port}"
         reader, writer = await asyncio.open_connection("127.0.0.1", free_port)
         writer.write(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
-        assert b" 200 " in await asyncio.wait_for(reader.readline(), 20)
+        assert b" 200 " in await asyncio.wait_for(reader.readline(), 60)
         writer.close()
         await writer.wait_closed()
 
@@ -269,13 +269,13 @@ async def test_servers_keep_nothing_of_the_parents_output_open(parent):
     await asyncio.to_thread(parent.stdout.readline)
     parent.send_signal(signal.SIGINT)
     # Ends only when the last process that holds the pipe has closed it.
-    assert await asyncio.wait_for(asyncio.to_thread(parent.stdout.read), 30) == ""
+    assert await asyncio.wait_for(asyncio.to_thread(parent.stdout.read), 100) == ""
 
 
 async def test_ctrl_c_of_the_parent_stops_postgres_cleanly(parent, server_directory):
     await asyncio.to_thread(parent.stdout.readline)
     os.killpg(parent.pid, signal.SIGINT)
-    await asyncio.to_thread(parent.wait, 30)
+    await asyncio.to_thread(parent.wait, 100)
     assert "database system is shut down" in (server_directory / "postgres/server.log").read_text()
     assert not working_in(server_directory)
 
@@ -360,6 +360,16 @@ def test_the_permission_bits_decide_what_another_user_reaches(tmp_path):
 def test_a_free_port_is_not_one_that_the_kernel_gives_to_clients():
     first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     assert all(10_240 <= free_port() < first for _ in range(20))
+
+
+def test_a_port_is_given_to_one_process_at_a_time():
+    ours = free_port()
+    only_ours = f"process._FIRST_PORT, process._first_client_port = {ours}, lambda: {ours + 1}"
+    program = f"from starter import process; {only_ours}; print(process.free_port())"
+    theirs = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=True, text=True
+    )
+    assert int(theirs.stdout) != ours
 
 
 async def test_postgres_starts_from_programs_that_its_user_cannot_reach(
