@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Generator
@@ -7,6 +8,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from opentelemetry import metrics
 from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import CollectorRegistry
@@ -18,6 +20,15 @@ from ascertain.ledger.migration import migrate
 from starter import process
 from starter.postgres import EmbeddedPostgres
 from starter.temporal import TemporalServer
+
+# The same examples each time, however long one takes on a busy machine. ASCERTAIN_FUZZ draws others.
+settings.register_profile(
+    "suite",
+    deadline=None,
+    derandomize="ASCERTAIN_FUZZ" not in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("suite")
 
 MIGRATED = "migrated"
 _numbers = count(1)

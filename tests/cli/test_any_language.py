@@ -60,14 +60,14 @@ def test_the_published_contract_is_what_the_contracts_say():
     assert json.loads(PUBLISHED.read_text()) == start_contract()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(good_tasks())
 def test_what_is_good_by_the_door_is_good_by_the_schema(task):
     assert admitted(task)
     assert valid(task)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(st.one_of(broken_tasks(), good_tasks()))
 def test_what_the_schema_refuses_the_door_refuses_too(task):
     if not valid(task):

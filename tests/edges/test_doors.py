@@ -34,7 +34,6 @@ pytestmark = pytest.mark.timeout(900)
 
 EVERY = settings(
     max_examples=1000,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "door.md").read_text()
