@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from ascertain.errors import TemporalDown
+
 T = TypeVar("T")
 
 _PAUSE_SECONDS = 0.02
@@ -21,7 +23,8 @@ async def wait_until(
     """Ask again and again until the answer is true, and return it.
 
     Args:
-        condition: Asked at least once; may be a coroutine function.
+        condition: Asked at least once; may be a coroutine function. While no worker or server answers
+            it, it does not hold yet.
         within_s: How long to go on asking, in seconds.
         what: Said in the failure.
 
@@ -30,10 +33,17 @@ async def wait_until(
     """
     deadline = asyncio.get_running_loop().time() + within_s
     while True:
-        answer = condition()
-        value = await answer if inspect.isawaitable(answer) else answer
+        try:
+            answer = condition()
+            value = await answer if inspect.isawaitable(answer) else answer
+        except TemporalDown as error:  # a machine that stood still for seconds is asked again
+            value, answered = None, error
+        else:
+            answered = value
         if value:
             return value
         if asyncio.get_running_loop().time() >= deadline:
-            raise AssertionError(f"{what} did not hold within {within_s} s; last answer: {value!r}")
+            raise AssertionError(
+                f"{what} did not hold within {within_s} s; last answer: {answered!r}"
+            )
         await asyncio.sleep(_PAUSE_SECONDS)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import sys
 from typing import TYPE_CHECKING
+
+from starter.process import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,14 +21,13 @@ import localstripe.resources, localstripe.server
 localstripe.resources.Store.dump_to_disk = lambda store: None
 web.run_app(localstripe.server.app, host="127.0.0.1", port=int(sys.argv[1]), print=None)
 """
-_DEADLINE_SECONDS = 20
+_DEADLINE_SECONDS = 60
 
 
 @contextlib.asynccontextmanager
 async def localstripe() -> AsyncIterator[str]:
     """Its address; an empty shop."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", _SERVE, str(port), stderr=asyncio.subprocess.DEVNULL
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 BUCKET = "outside"
 _SERVE = "import sys; from moto.server import main; main(['-H', '127.0.0.1', '-p', sys.argv[1]])"
-_DEADLINE_S = 30
+_DEADLINE_S = 60
 # Not checked, but what comes without one may read nothing.
 SIGNED = {
     "Authorization": "AWS4-HMAC-SHA256 Credential=id/20260101/us-east-1/s3/aws4_request, "

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-DEADLINE_SECONDS = 10
+DEADLINE_SECONDS = 60
 
 
 @dataclass

@@ -75,7 +75,7 @@ async def test_a_reply_that_is_lost_after_the_end_of_the_message_is_doubt(server
 async def test_silence_after_the_end_of_the_message_is_doubt(server: MailServer):
     async with FaultProxy("127.0.0.1", server.port, protocol="bytes") as proxy:
         proxy.inject(DropReply("silence"), match=END, times=1)
-        came_to = await perform(sender(proxy.port, timeout=0.5))
+        came_to = await perform(sender(proxy.port, timeout=2))
     assert isinstance(came_to, outcome.Unknown)
     assert came_to.error_class == "silence"
     assert server.mails_of(WHAT.effect_id) == 1

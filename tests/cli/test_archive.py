@@ -51,7 +51,7 @@ async def test_how_old_it_must_be_has_to_be_said(deployed):
 async def test_an_archived_task_is_shown_and_explained_as_before(deployed):
     task_id = deployed.new_id()
     await deployed.client.submit(Task(**deployed.task(task_id, partition="archive-a")))
-    await deployed.cli("result", task_id, "--within", "60s")
+    await deployed.cli("result", task_id, "--within", "100s")
     await deployed.ledger.upkeep.archive(timedelta(0))
     assert "SETTLED" in (await deployed.cli("show", task_id)).out
     told = (await deployed.cli("explain", task_id)).out

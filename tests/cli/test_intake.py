@@ -131,10 +131,10 @@ async def test_lines_of_a_pipe_come_as_soon_as_they_are_written():
     try:
         os.write(writing, b'{"task_id": "a"}\n{"task_')
         found = await intake.read(reading, stream=True)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert (await anext(found.entries)).parse() == ONE
         os.write(writing, b'id": "b"}\n')
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert (await anext(found.entries)).parse() == TWO
     finally:
         os.close(writing)

@@ -78,7 +78,7 @@ async def test_the_command_advises_for_every_kind_and_says_from_how_much(deploye
     task_id = deployed.new_id()
     task = Task(**deployed.task(task_id))
     await deployed.client.submit(task)
-    await deployed.cli("result", task_id, "--within", "30s")
+    await deployed.cli("result", task_id, "--within", "100s")
     told = (await deployed.cli("advise", "--json")).document["kinds"]
     assert [one["kind"] for one in told] == sorted(one["kind"] for one in told)
     # Others were at work in this ledger too.

@@ -268,7 +268,7 @@ async def test_a_task_that_is_over_is_told_to_be_so_and_one_that_never_was_to_be
 async def decidable(deployed, **more):
     """A quarantined task about which a person may decide now, and its row."""
     task_id = await quarantined(deployed, **more)
-    await deployed.cli("wait", task_id, "--within", "50s")
+    await deployed.cli("wait", task_id, "--within", "100s")
     return task_id, await row(deployed, task_id)
 
 
@@ -303,7 +303,7 @@ async def test_a_settled_step_is_taken_back_by_the_line_that_is_advised(deployed
     task["steps"].append({**deployed.task(task_id, "note.blind")["steps"][0], "name": "second"})
     deployed.outside.rules.add(Rule(reference=deployed.effect_id(task_id, "second"), submit=LOST))
     await deployed.client.submit(Task(**task))
-    await deployed.cli("wait", task_id, "--within", "50s")
+    await deployed.cli("wait", task_id, "--within", "100s")
     told = (await deployed.cli("explain", task_id, "--json")).document["safe_next"]
     (line,) = [item["command"] for item in told if item["action"] == "undo"]
     words = shlex.split(line.replace("WHY", "ordered twice"))[1:]
@@ -344,7 +344,7 @@ async def test_the_one_step_that_can_be_taken_back_need_not_be_named_and_is_show
     task["steps"].append({**deployed.task(task_id, "note.blind")["steps"][0], "name": "second"})
     deployed.outside.rules.add(Rule(reference=deployed.effect_id(task_id, "second"), submit=LOST))
     await deployed.client.submit(Task(**task))
-    await deployed.cli("wait", task_id, "--within", "50s")
+    await deployed.cli("wait", task_id, "--within", "100s")
     async with Asked(deployed, task_id, "undo", "--reason", "ordered twice") as asked:
         assert f"step note, effect {deployed.effect_id(task_id)}" in asked.shown
         assert "SETTLED, version 2, since" in asked.shown

@@ -16,7 +16,7 @@ async def status_of(deployed, what, name, **wanted):
         answer = (await deployed.cli(what, "status", name, "--json")).document
         return answer if wanted.items() <= answer.items() else None
 
-    return await wait_until(fits, 40, what=f"{what} {name} with {wanted}")
+    return await wait_until(fits, what=f"{what} {name} with {wanted}")
 
 
 def test_the_steps_that_can_be_typed_are_those_that_there_are():

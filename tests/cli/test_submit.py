@@ -72,7 +72,7 @@ async def test_a_refused_task_ends_with_its_outcome_and_exit_code_8(deployed):
     no = SubmitKnobs.model_validate({"commit": "never", "reply": {"kind": "answer", "status": 400}})
     deployed.outside.rules.add(Rule(reference=effect_id, submit=no))
     answer = await deployed.cli(
-        "submit", deployed.file(deployed.task(task_id)), "--within", "30s", code=8
+        "submit", deployed.file(deployed.task(task_id)), "--within", "100s", code=8
     )
     assert f"Task {task_id}: REFUSED." in answer.out
 
@@ -86,7 +86,7 @@ async def test_waiting_ends_when_the_time_is_over_and_the_task_goes_on(deployed)
     assert answer.err.splitlines()[-1].startswith(f"ascertain: task {task_id} is not over")
     assert (await deployed.client.status(task_id)).outcome is None
     await deployed.cli("resume", "waiting", "--reason", "test")
-    told = await deployed.cli("result", task_id, "--within", "30s", "--json")
+    told = await deployed.cli("result", task_id, "--within", "100s", "--json")
     assert told.document["outcome"] == "DONE"
 
 
@@ -293,8 +293,13 @@ async def test_a_folder_is_a_usage_error(cli, tmp_path):
 async def test_who_waits_for_a_task_that_needs_a_person_is_told_so_and_how(deployed):
     task_id = await quarantined(deployed)
     file = deployed.file(deployed.task(task_id, "note.blind"))
-    answer = await deployed.cli("submit", file, "--within", "3s", code=9, ASCERTAIN_COMMAND="./run")
     told = f"What is known and what is safe next: `./run explain {task_id}`."
-    noted, ended = answer.err.splitlines()
-    assert noted == f"Task {task_id} waits for a person. {told} The wait goes on."
+    waiting = await deployed.cli.start("submit", file, "--wait", ASCERTAIN_COMMAND="./run")
+    noted = (await waiting.stderr.readline()).decode()
+    waiting.terminate()
+    await waiting.communicate()
+    assert noted == f"Task {task_id} waits for a person. {told} The wait goes on.\n"
+    ways = {"ASCERTAIN_COMMAND": "./run"}
+    answer = await deployed.cli("submit", file, "--within", "100ms", code=9, **ways)
+    ended = answer.err.splitlines()[-1]
     assert ended == f"ascertain: task {task_id} is not over: it waits for a person. {told}"

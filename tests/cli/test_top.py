@@ -108,7 +108,7 @@ async def test_a_case_file_holds_timeline_evidence_and_decisions_and_nothing_fro
     task_id = await quarantined(deployed)
     given = ("--reason", "<b>seen</b> & counted", "--external-id", f"f-{task_id}", "--yes")
     await deployed.cli("takeover", task_id, "confirm", "--operator", "grace", *given)
-    await deployed.cli("result", task_id, "--within", "30s")
+    await deployed.cli("result", task_id, "--within", "100s")
     out = tmp_path / "case.html"
     said = await deployed.cli("report", task_id, "--out", str(out))
     assert said.out == f"The case file of task {task_id} is {out}.\n"

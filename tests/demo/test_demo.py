@@ -174,10 +174,10 @@ async def test_ctrl_c_ends_a_run_that_is_under_way_and_leaves_nothing():
     demo = await start("--tasks", "8")
     listening = asyncio.create_task(demo.listen())
     try:
-        await wait_until(lambda: any("killed (SIGKILL)" in line for line in demo.told), 60)
+        await wait_until(lambda: any("killed (SIGKILL)" in line for line in demo.told), 120)
         assert working_in(demo.directory)
         demo.process.send_signal(signal.SIGINT)
-        assert await asyncio.wait_for(demo.process.wait(), 30) == 130
+        assert await asyncio.wait_for(demo.process.wait(), 80) == 130
         assert working_in(demo.directory) == set()
         assert list(demo.directory.iterdir()) == []
     finally:

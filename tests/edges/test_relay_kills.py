@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 ROWS = int(os.environ.get("ASCERTAIN_ROWS", "200"))
 KILLS = 10 if ROWS > 1000 else 4
 PATIENCE_S = 60 + ROWS / 8
+BATCH = 10
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ async def relays(service, temporal):
     """Starts relays as processes; none outlives the test."""
     running = []
 
-    async def start(point: str = "", batch: int = 10) -> asyncio.subprocess.Process:
+    async def start(point: str = "", batch: int = BATCH) -> asyncio.subprocess.Process:
         environment = {
             "ASCERTAIN_OUTBOX_URL": service.url,
             "TASK_QUEUE": service.name,
@@ -75,7 +76,7 @@ async def test_killed_at_every_point_it_starts_each_task_once(point, service, qu
     await put(service, 6)
     await service.put_raw("poison", {"no": "task"})
     process = await relays(point)
-    assert await asyncio.wait_for(process.wait(), 40) == -signal.SIGKILL
+    assert await asyncio.wait_for(process.wait(), 100) == -signal.SIGKILL
     # What it had in hand is free after its lease; nobody else has been there.
     relay = Relay(queue, service.client, Pace())
 
@@ -99,6 +100,9 @@ async def test_two_relays_that_are_killed_again_and_again_start_every_task_once(
     service, queue, relays
 ):
     await put(service, ROWS)
+    # One dies with entries in hand in any case; of those after it chance decides.
+    first = await relays("after_take")
+    assert await asyncio.wait_for(first.wait(), 100) == -signal.SIGKILL
     two = [await relays() for _ in range(2)]
     for number in range(KILLS):
         enough = ROWS * (number + 1) // (2 * KILLS)
@@ -114,7 +118,7 @@ async def test_two_relays_that_are_killed_again_and_again_start_every_task_once(
     entries = await service.entries()
     assert len({entry["run_id"] for entry in entries}) == ROWS
     taken_again = sum(entry["takes"] > 1 for entry in entries)
-    assert taken_again > 0  # a kill did hit entries in hand
+    assert taken_again >= BATCH
     await wait_until(lambda: _named(service, ROWS), PATIENCE_S, what="the tasks in Temporal")
     most = max(entry["takes"] for entry in entries)
     told = f"{ROWS} rows, {KILLS} kills, {taken_again} taken again, at most {most} times"

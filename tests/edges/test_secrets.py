@@ -33,7 +33,7 @@ LEAKY = """
 [kinds."leaky.note"]
 adapter = "tests.edges.leaky_adapter:create"
 options = { key = "secret:LEAKED" }
-policy = { lease = 1, retry_base = 0.1, ask_first = 0.05 }
+policy = { lease = 10, retry_base = 0.1, ask_first = 0.05 }
 """
 
 
@@ -156,8 +156,8 @@ async def deployment(request, postgres, template, temporal, temporal_client):
     async with Outside() as outside, Collector() as collector:
         config = write_config(folder, outside.url)
         text = config.read_text().replace('"cli"', f'"{name}"', 1)
-        keyed = 'timeout = 1\nheaders = { Authorization = "secret:HEADER" }\n'
-        config.write_text(text.replace("timeout = 1\n", keyed) + LEAKY)
+        keyed = 'timeout = 3\nheaders = { Authorization = "secret:HEADER" }\n'
+        config.write_text(text.replace("timeout = 3\n", keyed) + LEAKY)
         environment = {
             "HOME": str(folder),
             "PATH": os.defpath,

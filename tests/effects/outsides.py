@@ -13,6 +13,7 @@ from ascertain.testing.conformance.reply import reply
 from ascertain.testing.conformance.trial import opened
 from ascertain.testing.fault import predicate
 from ascertain.testing.proxy import FaultProxy
+from starter.process import free_port
 from tests.protocol.kinds import POLICY
 from tests.waiting import wait_until
 
@@ -108,8 +109,10 @@ async def placed(stack: AsyncExitStack, kind: str, given: object) -> Placed:
         assert place.hostname is not None
         assert place.port is not None
         protocol = "http" if place.scheme == "http" else "bytes"
+        # One that nobody else is given while it refuses connections.
+        port = free_port()
         proxy = await stack.enter_async_context(
-            FaultProxy(place.hostname, place.port, protocol=protocol)
+            FaultProxy(place.hostname, place.port, protocol=protocol, port=port)
         )
         url = place._replace(netloc=f"127.0.0.1:{proxy.port}").geturl()
     return Placed(kind, trial, proxy, dict(trial.kind(url)), dict(trial.secrets(url)))

@@ -10,6 +10,7 @@ from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
 from tests.adapters.test_command_adapter import alive, pids_in
 from tests.effects.serving import doing, serve
+from tests.protocol.kinds import MORTAL
 from tests.waiting import wait_until
 
 KIND = "video.transcode"
@@ -56,7 +57,7 @@ async def test_a_worker_that_is_killed_takes_its_program_along_and_another_one_m
     deployments, tmp_path
 ):
     deployment = await deployments()
-    policy = {"heartbeat": 1}
+    policy = {**MORTAL, "heartbeat": 3}
     worker = await serve(deployment, KIND, "command", options(tmp_path), policy=policy)
     effect = await deployment.submit("killed", doing(KIND))
     (first,) = await runs(tmp_path, 1)
@@ -75,7 +76,7 @@ async def test_a_worker_that_is_killed_takes_its_program_along_and_another_one_m
 
 async def test_a_cancelled_task_ends_its_program_and_publishes_nothing(deployments, tmp_path):
     deployment = await deployments()
-    await serve(deployment, KIND, "command", options(tmp_path), policy={"heartbeat": 1})
+    await serve(deployment, KIND, "command", options(tmp_path), policy={"heartbeat": 3})
     effect = await deployment.submit("cancelled", doing(KIND))
     (first,) = await runs(tmp_path, 1)
     pids = await pids_in(first)

@@ -46,6 +46,12 @@ LOST_SETTLE = """
         receipt = null, external_id = null, happened_at = null
     where effect_id = $1
 """
+AGED = """
+    update ascertain.effects
+    set state_since = state_since - interval '25 hours', lease_until = lease_until - interval '25 hours',
+        first_sent_at = first_sent_at - interval '25 hours'
+    where effect_id = $1
+"""
 SETTLED = timedelta(seconds=100)
 
 
@@ -76,7 +82,7 @@ class WorkerProcess:
 
     async def drain(self) -> int:
         self.signal(signal.SIGTERM)
-        return await asyncio.wait_for(self.process.wait(), 40)
+        return await asyncio.wait_for(self.process.wait(), 100)
 
     def frozen(self) -> bool:
         """Whether the kernel holds it stopped, as after its own SIGSTOP."""
@@ -246,10 +252,17 @@ class Deployment:
 
     async def lose_settle(self, effect: str) -> None:
         """Put the row back to its claim, as after a crash before the settle was flushed to disk."""
-        connection = await asyncpg.connect(self._environment[LEDGER_VARIABLE])
+        await self._rewrite(LOST_SETTLE, effect)
+
+    async def age(self, effect: str) -> None:
+        """Have all that is known of it be more than a day old."""
+        await self._rewrite(AGED, effect)
+
+    async def _rewrite(self, statement: str, effect: str) -> None:
+        connection = await asyncpg.connect(self.ledger_url)
         try:
             await connection.execute("set session_replication_role = replica")
-            await connection.execute(LOST_SETTLE, effect)
+            await connection.execute(statement, effect)
         finally:
             await connection.close()
 

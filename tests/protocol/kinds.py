@@ -7,10 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from drill.kind import options
+from drill import kind as toy
 
 IN_FLIGHT_MAX_S = 1
-POLICY = {"lease": 1, "retry_base": 0.1, "ask_first": 0.05, "held_recheck": 1}
+# Longer than this process, which the outside lives in, is busy with something else.
+TIMEOUT_S = 2
+# A permit that does not run out on a busy machine; whatever its worker learns ends it at once.
+POLICY = {"lease": 10, "retry_base": 0.1, "ask_first": 0.05, "held_recheck": 1}
+# Where a worker dies or freezes with a permit, which has to run out before anybody asks.
+MORTAL = {"lease": 1}
+
+
+def options(url: str, *, lookup: bool, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+    """How the toy outside is spoken to."""
+    return toy.options(url, lookup=lookup, timeout_s=timeout_s)
 
 
 def kinds_of(url: str, keyed_url: str, policy: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from ascertain.contracts.task import TaskOutcome
 from ascertain.errors import NotFound
 from ascertain.testing.knob import Answer, LookupKnobs, Rule, Silence, SubmitKnobs
 from tests.protocol.deployment import step
+from tests.protocol.kinds import MORTAL
 from tests.waiting import wait_until
 
 DOWN = LookupKnobs(reply=Answer(status=503))
@@ -40,7 +41,7 @@ async def left_behind(deployment, task_id, *steps):
 
 
 async def test_a_task_submitted_while_it_is_only_ascertained_goes_on(deployments):
-    deployment = await deployments(sweep_every=1)
+    deployment = await deployments(policy=MORTAL, sweep_every=1)
     steps = (step("do", "toy.asked"), step("next", "toy.asked"))
     effect = await left_behind(deployment, "again", *steps)
     answer = await deployment.client.submit(deployment.task("again", *steps))
@@ -73,10 +74,10 @@ async def test_a_run_told_to_proceed_at_its_very_beginning_goes_on(deployments):
 
 
 async def test_what_is_left_of_a_cancelled_task_is_ascertained_and_it_stays_cancelled(deployments):
-    deployment = await deployments(sweep_every=1)
+    deployment = await deployments(policy=MORTAL, sweep_every=1)
     await deployment.worker()
     held = deployment.effect("over", "b")
-    slow = SubmitKnobs(reply=Answer(after_s=2))
+    slow = SubmitKnobs(reply=Answer(after_s=2.5))
     deployment.outside.rules.add(Rule(key=held, times=1, submit=slow))
     steps = (step("a", "toy.asked"), step("b", "toy.slow"), step("c", "toy.asked"))
     effect = await deployment.submit("over", *steps)

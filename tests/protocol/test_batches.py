@@ -13,7 +13,7 @@ from ascertain.door import admit
 from ascertain.stream import Stream
 from ascertain.testing.knob import Answer, Drop, Knobs, LookupKnobs, Rule, Silence, SubmitKnobs
 from tests.protocol.deployment import ROOT, step
-from tests.protocol.kinds import POLICY
+from tests.protocol.kinds import MORTAL, POLICY
 
 NAMES = ("b0", "b1", "b2", "b3")
 # What a deployment file describes, and code that somebody writes.
@@ -134,6 +134,8 @@ async def test_when_the_answer_to_a_batch_is_lost_each_item_is_looked_up_by_itse
 async def test_a_worker_killed_before_it_hears_of_a_batch_leaves_one_fact_of_each(
     deployment, effects
 ):
+    deployment.settings["kinds"]["toy.batched"]["policy"] |= MORTAL
+    deployment.configure()
     doomed = await deployment.worker()
     meet(deployment, effects[3], SubmitKnobs(reply=Silence(seconds=60)))
     carrying = asyncio.create_task(carried(deployment))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 
-import asyncpg
-
 from ascertain.contracts.command import Action, Command
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
@@ -14,16 +12,11 @@ from ascertain.errors import CommandRefused, NotFound
 from ascertain.testing.knob import Answer, Drop, JobKnobs, Knobs, LookupKnobs, Rule, SubmitKnobs
 from drill.points import Point
 from tests.protocol.deployment import step
+from tests.protocol.kinds import MORTAL
 from tests.waiting import wait_until
 
 DOWN = LookupKnobs(reply=Answer(status=503, body={}))
 LOST = SubmitKnobs(reply=Drop(how="reset"))
-AGE = """
-    update ascertain.effects
-    set state_since = state_since - interval '25 hours', lease_until = lease_until - interval '25 hours',
-        first_sent_at = first_sent_at - interval '25 hours'
-    where effect_id = $1
-"""
 
 
 def with_kind(deployment, name, like, *, options=(), **semantics):
@@ -66,7 +59,7 @@ async def test_after_the_lag_what_no_key_protects_is_not_sent_again_by_itself(de
 
 
 async def test_a_key_that_protects_no_more_is_not_used_to_ask(deployments):
-    deployment = await deployments()
+    deployment = await deployments(policy=MORTAL)
     with_kind(deployment, "toy.short", "toy.keyed", idempotent_for=3, key_margin=1)
     doomed = await deployment.worker(deployment.plan(Point.AFTER_ANSWER))
     effect = await deployment.submit("expired", step(kind="toy.short"))
@@ -81,7 +74,7 @@ async def test_a_key_that_protects_no_more_is_not_used_to_ask(deployments):
 async def test_a_pause_that_outlives_the_key_ends_with_a_question_and_no_second_request(
     deployments,
 ):
-    deployment = await deployments()
+    deployment = await deployments(policy=MORTAL)
     with_kind(deployment, "toy.short", "toy.asked", idempotent_for=3, key_margin=1)
     deployment.outside.rules.add(Rule(lookup=DOWN))
     deployment.meet(LOST)
@@ -121,16 +114,13 @@ async def test_while_an_outside_cannot_be_asked_nobody_is_failed_sent_again_or_s
 
 
 async def test_age_alone_proves_nothing_and_frees_nothing(deployments):
-    deployment = await deployments()
+    deployment = await deployments(policy=MORTAL)
     deployment.outside.rules.add(Rule(lookup=DOWN))
     doomed = await deployment.worker(deployment.plan(Point.AFTER_ANSWER))
     steps = (step("hold", "toy.asked"), step("free", "toy.asked"))
     effect = await deployment.submit("old", *steps)
     await doomed.process.wait()
-    connection = await asyncpg.connect(deployment.ledger_url)
-    await connection.execute("set session_replication_role = replica")
-    await connection.execute(AGE, effect)
-    await connection.close()
+    await deployment.age(effect)
     await deployment.worker()
     await lookups(deployment, effect, 1)
     row = await deployment.row(effect)
@@ -181,7 +171,7 @@ async def test_a_command_in_the_last_second_is_applied_once_or_refused(deploymen
         states = {row.state for row in await deployment.rows()}
         return states <= {State.SETTLED, State.TAKEN_OVER}
 
-    await wait_until(settled_or_taken, 40)
+    await wait_until(settled_or_taken)
     for name in names:
         moves = await deployment.moves(deployment.effect(name))
         assert moves.count("take") + ("find" in moves) == 1

@@ -11,6 +11,7 @@ from ascertain.contracts.task import TaskOutcome
 from ascertain.testing.knob import Drop, SubmitKnobs
 from drill.points import Point, Strike
 from tests.protocol.deployment import step
+from tests.protocol.kinds import MORTAL
 
 ASKABLE = ("asked_keyed", "asked", "keyed")
 KILLED_AT = [
@@ -34,7 +35,7 @@ async def killed(deployment, plan, task_id, kind):
 @pytest.mark.parametrize("point", KILLED_AT)
 async def test_a_worker_killed_at_any_point_leaves_exactly_one_fact(deployments, point):
     async def run(which):
-        deployment = await deployments()
+        deployment = await deployments(policy=MORTAL)
         effect = await killed(deployment, deployment.plan(point), f"crash-{which}", f"toy.{which}")
         result = await deployment.result(f"crash-{which}")
         return result.outcome, deployment.facts(effect), deployment.strikes()
@@ -47,7 +48,7 @@ async def test_a_worker_killed_at_any_point_leaves_exactly_one_fact(deployments,
 async def test_where_nothing_can_be_asked_a_killed_attempt_goes_to_a_person(
     deployments, point, facts
 ):
-    deployment = await deployments()
+    deployment = await deployments(policy=MORTAL)
     effect = await killed(deployment, deployment.plan(point), "crash-neither", "toy.neither")
     row = await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
     assert row.error_class == "no_lookup"
@@ -57,7 +58,7 @@ async def test_where_nothing_can_be_asked_a_killed_attempt_goes_to_a_person(
 
 @pytest.mark.parametrize("point", [Point.BEFORE_LOOKUP, Point.AFTER_LOOKUP, Point.AFTER_CONVERGE])
 async def test_a_worker_killed_while_it_asks_changes_nothing(deployments, point):
-    deployment = await deployments()
+    deployment = await deployments(policy=MORTAL)
     deployment.meet(SubmitKnobs(reply=Drop(how="reset")))
     effect = await killed(deployment, deployment.plan(point), "asking", "toy.asked")
     result = await deployment.result("asking")
@@ -66,7 +67,7 @@ async def test_a_worker_killed_while_it_asks_changes_nothing(deployments, point)
 
 
 async def test_work_that_kills_its_worker_every_time_is_quarantined_after_its_budget(deployments):
-    deployment = await deployments(policy={"budget": 2})
+    deployment = await deployments(policy={"lease": 3, "budget": 2})
     plan = deployment.plan(Point.BEFORE_SEND, Strike.EXIT, match="poison", times=None)
     worker = await deployment.worker(plan)
     effect = await deployment.submit("poison", step(kind="toy.asked"))

@@ -47,7 +47,7 @@ async def test_what_is_open_at_the_deadline_is_ascertained_and_the_next_step_is_
     deployment.meet(SubmitKnobs(reply=Drop()))
     # Long enough for the call to leave before it, also where much else is going on.
     first = await deployment.submit("open", step("a"), step("b"), deadline=in_seconds(15))
-    await deployment.outside.books.wait_for("submit", key=first, within_s=30)
+    await deployment.outside.books.wait_for("submit", key=first)
 
     async def passed() -> bool:
         return (await deployment.status("open")).cancelling

@@ -56,14 +56,16 @@ async def temporal() -> AsyncGenerator[TemporalServer]:
 
 
 async def test_a_held_task_continues_as_new_and_keeps_what_was_done(deployments):
-    deployment = await deployments(policy={"held_recheck": 0.05})
+    deployment = await deployments(policy={"held_recheck": 0.05, "ask_cap": 0.5})
     await deployment.worker()
     settled = deployment.effect("long", "a")
-    answer = SubmitKnobs(reply=Answer(after_s=0.5))
-    deployment.meet(answer, key=settled)
+    # In doubt until the gate is closed, so that the next step cannot begin before.
+    deployment.outside.rules.add(Rule(lookup=LookupKnobs(reply=Answer(status=503))))
+    deployment.meet(SubmitKnobs(reply=Drop(how="reset")), key=settled)
     await deployment.submit("long", step("a"), step("b"), partition="p")
-    await deployment.outside.books.wait_for("submit", key=settled)
+    await deployment.wait_for_row(settled, lambda row: row.state is State.UNKNOWN)
     await deployment.gate("p", paused=True)
+    deployment.outside.rules.clear()
     handle = deployment.handle("long")
     begun = (await handle.describe()).run_id
 

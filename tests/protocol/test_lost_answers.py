@@ -22,6 +22,7 @@ from ascertain.testing.knob import (
 )
 from drill.points import Point
 from tests.protocol.deployment import step
+from tests.protocol.kinds import MORTAL, POLICY
 from tests.waiting import wait_until
 
 PAST = "Wed, 21 Oct 2015 07:28:00 GMT"
@@ -72,7 +73,8 @@ async def test_a_gateway_that_gave_up_proves_nothing(deployments, status):
     deployment = await deployments()
     await deployment.worker()
     body = Answer(status=status, text="<html>gave up</html>")
-    deployment.meet(SubmitKnobs(commit=1.0, reply=body))
+    # Well within what is declared as in flight at the most, also where this process is late.
+    deployment.meet(SubmitKnobs(commit=0.4, reply=body))
     effect, result = await run(deployment, "gateway")
     assert result.outcome is TaskOutcome.DONE
     assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
@@ -249,7 +251,7 @@ async def test_an_error_text_of_three_megabytes_settles_once_and_stays_outside_o
     deployment.settings["kinds"]["toy.odd"] = {
         "adapter": "tests.protocol.odd_adapter:create",
         "options": {"way": "raises at length", "url": deployment.outside.url},
-        "policy": {"lease": 1, "retry_base": 0.1, "ask_first": 0.05},
+        "policy": POLICY,
     }
     deployment.configure()
     await deployment.worker()
@@ -270,7 +272,7 @@ async def test_an_input_of_three_megabytes_is_refused_at_the_door(deployments):
 
 
 async def test_a_second_attempt_that_meets_our_own_first_one_is_looked_up_and_settled(deployments):
-    deployment = await deployments(policy={"retry_base": 0.1})
+    deployment = await deployments(policy=MORTAL)
     deployment.outside.rules.knobs = Knobs(dedupe=Dedupe(unique_reference=409))
     # It shows its fact later than it says, so that the first attempt is taken for absent.
     deployment.outside.rules.add(Rule(lookup=LookupKnobs(lag_s=3600)))
@@ -287,7 +289,7 @@ async def test_a_second_attempt_that_meets_our_own_first_one_is_looked_up_and_se
 async def test_a_second_attempt_that_meets_what_is_not_ours_goes_to_a_person_with_both_values(
     deployments,
 ):
-    deployment = await deployments()
+    deployment = await deployments(policy=MORTAL)
     deployment.outside.rules.knobs = Knobs(dedupe=Dedupe(unique_reference=409))
     doomed = await deployment.worker(deployment.plan(Point.BEFORE_SEND))
     effect = await deployment.submit("foreign", step(kind="toy.asked"))

@@ -14,6 +14,7 @@ from ascertain.contracts.task import TaskOutcome
 from ascertain.testing.knob import Drop, SubmitKnobs
 from tests.lost_commit import lost_commit
 from tests.protocol.deployment import ROOT, step
+from tests.protocol.kinds import MORTAL, POLICY
 from tests.protocol.odd_adapter import SECRET
 from tests.protocol.test_watching import watched
 from tests.protocol.watching import value
@@ -27,7 +28,7 @@ async def serving(deployment, way, **policy):
     deployment.settings["kinds"]["toy.odd"] = {
         "adapter": "tests.protocol.odd_adapter:create",
         "options": {"way": way, "url": deployment.outside.url},
-        "policy": {"lease": 1, "retry_base": 0.1, "ask_first": 0.05, **policy},
+        "policy": {**POLICY, **policy},
     }
     deployment.configure()
     return await deployment.worker()
@@ -73,7 +74,7 @@ async def test_an_id_that_cannot_be_written_is_doubt_and_the_fact_is_found(deplo
 
 async def test_a_loop_that_was_blocked_past_its_lease_sends_nothing_under_it(deployments):
     deployment = await deployments()
-    await serving(deployment, "blocks the loop before")
+    await serving(deployment, "blocks the loop before", **MORTAL)
     effect = await deployment.submit("odd", step(kind="toy.odd"))
     assert (await deployment.result("odd")).outcome is TaskOutcome.DONE
     assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
@@ -96,7 +97,7 @@ async def test_a_loop_that_is_blocked_after_its_call_makes_no_second_fact_and_is
 
 async def test_an_adapter_that_kills_its_worker_after_its_call_leaves_one_fact(deployments):
     deployment = await deployments()
-    worker = await serving(deployment, "kills its worker")
+    worker = await serving(deployment, "kills its worker", **MORTAL)
     effect = await deployment.submit("odd", step(kind="toy.odd"))
     assert await worker.process.wait() == 70
     await deployment.worker()
@@ -109,7 +110,7 @@ async def test_an_adapter_that_always_kills_its_worker_is_counted_and_ends_with_
     deployments,
 ):
     deployment = await deployments()
-    worker = await serving(deployment, "kills its worker every time", budget=2)
+    worker = await serving(deployment, "kills its worker every time", budget=2, lease=3)
     effect = await deployment.submit("odd", step(kind="toy.odd"))
     for _ in range(2):
         assert await worker.process.wait() == 70

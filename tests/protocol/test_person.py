@@ -101,6 +101,8 @@ async def test_a_repeated_request_id_is_applied_once(deployments):
 
 async def test_a_command_that_was_refused_is_looked_at_again_when_it_is_repeated(deployments):
     deployment = await deployments()
+    deployment.settings["kinds"]["toy.neither"]["semantics"]["in_flight_max"] = 3600
+    deployment.configure()
     await deployment.worker()
     deployment.meet(SubmitKnobs(reply=Drop(how="reset")))
     effect = await deployment.submit("early", step(kind="toy.neither"))
@@ -108,11 +110,8 @@ async def test_a_command_that_was_refused_is_looked_at_again_when_it_is_repeated
     take = command(Action.TAKE, row, request_id="req-1")
     refused = await deployment.takeover("early", take)
     assert "do not act yet" in refused.message
-
-    async def applied():
-        return (await deployment.takeover("early", take)).applied
-
-    await wait_until(applied)
+    await deployment.age(effect)
+    assert (await deployment.takeover("early", take)).applied
     assert (await deployment.row(effect)).state is State.TAKEN_OVER
 
 

@@ -13,6 +13,7 @@ from ascertain.testing.knob import Answer, Dedupe, Knobs, Rule, Silence, SubmitK
 from ascertain.testing.proxy import FaultProxy
 from starter.process import free_port
 from tests.protocol.deployment import step
+from tests.protocol.kinds import MORTAL
 
 
 @contextmanager
@@ -50,7 +51,8 @@ async def test_what_never_left_us_is_known_not_to_exist_without_asking(deploymen
 async def test_a_port_that_opens_again_gets_one_request(deployments):
     deployment = await deployments(policy={"budget": 20, "retry_base": 0.3})
     port = int(deployment.outside.url.rsplit(":", 1)[1])
-    async with FaultProxy("127.0.0.1", port) as proxy:
+    # At a port that nobody else is given while it is closed.
+    async with FaultProxy("127.0.0.1", port, port=free_port()) as proxy:
         await proxy.refuse()
         address(deployment, f"http://127.0.0.1:{proxy.port}")
         await deployment.worker()
@@ -64,7 +66,7 @@ async def test_a_port_that_opens_again_gets_one_request(deployments):
 
 
 async def test_a_changed_deployment_does_not_change_what_was_frozen(deployments):
-    deployment = await deployments(policy={"retry_base": 1})
+    deployment = await deployments(policy={**MORTAL, "retry_base": 1})
     deployment.outside.rules.knobs = Knobs(dedupe=Dedupe(by="key_and_body", mismatch_status=400))
     worker = await deployment.worker()
     deployment.meet(SubmitKnobs(commit="never", reply=Silence(seconds=30)))

@@ -17,6 +17,7 @@ from ascertain.contracts.incident import Step
 from ascertain.contracts.task import TaskOutcome
 from ascertain.testing.knob import Drop, Rule, Silence, SubmitKnobs
 from tests.protocol.deployment import step
+from tests.protocol.kinds import MORTAL
 from tests.protocol.test_incident import opened, waits_for
 from tests.waiting import wait_until
 
@@ -109,9 +110,9 @@ async def gate(deployment, name, **content):
 
 
 async def test_a_pause_by_workflow_ends_when_nothing_can_be_sent_and_holds_what_comes(deployments):
-    deployment = await deployments(policy={"held_recheck": 300})
+    deployment = await deployments(policy={**MORTAL, "held_recheck": 300})
     await deployment.worker()
-    deployment.outside.rules.add(Rule(times=1, submit=SubmitKnobs(reply=Silence(seconds=1))))
+    deployment.outside.rules.add(Rule(times=1, submit=SubmitKnobs(reply=Silence(seconds=2.5))))
     flying = await deployment.submit("flying", step(kind="toy.slow"), partition="eur")
     row = await deployment.wait_for_row(flying, lambda row: row.state is State.IN_FLIGHT)
     answer = await gate(deployment, "pause", paused=True)
@@ -147,7 +148,7 @@ async def test_a_gate_request_that_names_nobody_or_nothing_is_refused_with_a_sen
 
 
 async def test_a_pause_by_workflow_ends_whatever_the_ledgers_clock_says(deployments):
-    deployment = await deployments()
+    deployment = await deployments(policy=MORTAL)
     connection = await asyncpg.connect(deployment.ledger_url)
     await connection.execute(
         "create or replace function ascertain.clock() returns timestamptz language sql volatile "
@@ -155,7 +156,7 @@ async def test_a_pause_by_workflow_ends_whatever_the_ledgers_clock_says(deployme
     )
     await connection.close()
     await deployment.worker()
-    deployment.outside.rules.add(Rule(times=1, submit=SubmitKnobs(reply=Silence(seconds=1))))
+    deployment.outside.rules.add(Rule(times=1, submit=SubmitKnobs(reply=Silence(seconds=2.5))))
     flying = await deployment.submit("flying", step(kind="toy.slow"), partition="eur")
     row = await deployment.wait_for_row(flying, lambda row: row.state is State.IN_FLIGHT)
     assert (await gate(deployment, "pause", paused=True))["may_send_until"] is None

@@ -15,6 +15,7 @@ from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
 from ascertain.testing.knob import Answer, Drop, LookupKnobs, Rule, SubmitKnobs
 from tests.protocol.deployment import ROOT, step
+from tests.protocol.kinds import MORTAL
 
 RELEASES = sorted((Path(__file__).parents[1] / "releases").glob("ascertain-*.tar.xz"))
 LOST = SubmitKnobs(reply=Drop(how="reset"))
@@ -104,7 +105,7 @@ async def test_the_release_before_obeys_gates_and_persons_on_the_ledger_of_today
 async def test_two_releases_beside_each_other_that_are_killed_in_turn_leave_one_fact_each(
     deployments, release
 ):
-    deployment = await deployments(policy=POLICY)
+    deployment = await deployments(policy={**MORTAL, **POLICY})
     trees = [release, ROOT]
     workers = [await deployment.worker(release=tree) for tree in trees]
     names = [f"t-{number}" for number in range(24)]

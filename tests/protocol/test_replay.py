@@ -20,7 +20,7 @@ from ascertain.errors import CommandRefused, Conflict
 from ascertain.operation import Operations
 from ascertain.testing.knob import Answer, Drop, Rule, SubmitKnobs
 from tests.protocol.deployment import step
-from tests.protocol.kinds import IN_FLIGHT_MAX_S
+from tests.protocol.kinds import IN_FLIGHT_MAX_S, MORTAL
 from tests.protocol.test_person import Action, command
 from tests.waiting import wait_until
 from workers.worker import sandbox
@@ -28,7 +28,8 @@ from workflows.replay import ReplayWorkflow
 
 BUSY = SubmitKnobs(commit="never", reply=Answer(status=429, body={}))
 LOST = SubmitKnobs(reply=Drop(how="reset"))
-ONE_TRY = {"budget": 1, "ask_quarantined": 3600}
+# The permit of an attempt that did nothing has to run out before an empty lookup proves that.
+ONE_TRY = {"budget": 1, "ask_quarantined": 3600, "lease": 3}
 # Room for attempts that a busy machine, or a kill, makes in vain.
 TRIES = 3
 SOME_TRIES = {**ONE_TRY, "budget": TRIES}
@@ -83,7 +84,7 @@ async def paused(deployment, replay_id):
     async def told():
         return (await operations(deployment).replay_status(replay_id)).paused
 
-    return await wait_until(told, 40, what="a paused replay")
+    return await wait_until(told, what="a paused replay")
 
 
 def one_fact_each(deployment, effects):
@@ -200,7 +201,7 @@ async def test_a_paused_replay_tells_nothing_new_and_goes_on_where_it_was(deploy
 
 @pytest.mark.timeout(300)
 async def test_killing_every_worker_in_the_middle_of_a_replay_changes_no_outcome(deployments):
-    deployment = await deployments(policy=SOME_TRIES)
+    deployment = await deployments(policy={**SOME_TRIES, **MORTAL})
     workers = [await deployment.worker(), await deployment.worker()]
     effects = await quarantine(deployment, *(f"t-{number}" for number in range(24)), tries=TRIES)
     replay_id = await start(deployment, pace={"batch": 24, "rate": 20})
@@ -266,7 +267,7 @@ async def test_what_is_no_replay_ends_with_a_sentence_and_an_id_is_used_once(dep
             task_queue=deployment.task_queue,
         )
         with pytest.raises(WorkflowFailureError) as caught:
-            await asyncio.wait_for(handle.result(), 20)
+            await asyncio.wait_for(handle.result(), 60)
         assert "must be a ReplayRequest" in str(caught.value.cause)
 
 

@@ -18,6 +18,7 @@ from ascertain.stream import Stream
 from ascertain.testing.knob import Answer, Drop, LookupKnobs, Rule, Silence, SubmitKnobs
 from drill.points import Point
 from tests.protocol.deployment import step
+from tests.protocol.kinds import MORTAL
 from tests.protocol.test_amend import amend, successor
 from tests.protocol.test_label import labelled
 from tests.waiting import wait_until
@@ -70,7 +71,7 @@ async def restore(deployment):
 async def test_what_a_restored_ledger_has_forgotten_is_asked_for_and_never_sent_as_new(
     deployments, kind, comes_to
 ):
-    deployment = await deployments()
+    deployment = await deployments(policy=MORTAL)
     doomed = await deployment.worker(deployment.plan(Point.AFTER_ANSWER))
     effect = await deployment.submit("forgotten", step(kind=kind))
     await doomed.process.wait()
@@ -90,7 +91,7 @@ async def test_what_a_restored_ledger_has_forgotten_is_asked_for_and_never_sent_
 
 
 async def test_a_task_that_is_cancelled_meanwhile_learns_first_what_it_had_done(deployments):
-    deployment = await deployments()
+    deployment = await deployments(policy=MORTAL)
     doomed = await deployment.worker(deployment.plan(Point.AFTER_ANSWER))
     effect = await deployment.submit("cancelled", step(kind="toy.asked"))
     await doomed.process.wait()
@@ -160,7 +161,7 @@ async def test_a_further_run_goes_on_with_an_amendment_that_the_ledger_has_forgo
 
 async def test_what_a_stream_hands_over_counts_as_begun_when_the_stream_was(deployments):
     """Its chunk is carried again by a worker that leaves the kind to a queue, and so claims nothing."""
-    deployment = await deployments()
+    deployment = await deployments(policy=MORTAL)
     doomed = await deployment.worker()
     effect = deployment.effect("carried")
     silence = SubmitKnobs(reply=Silence(seconds=5))

@@ -17,6 +17,7 @@ from ascertain.ledger.gate import turn_of
 from ascertain.stream import Stream, workflow_id
 from ascertain.testing.knob import Answer, Drop, Rule, Silence, SubmitKnobs
 from tests.protocol.deployment import step
+from tests.protocol.kinds import MORTAL
 from tests.waiting import wait_until
 
 LOST = SubmitKnobs(reply=Drop(how="reset"))
@@ -82,6 +83,8 @@ async def test_a_lost_answer_leaves_the_chunk_and_is_looked_up_by_a_task_of_its_
 
 
 async def test_a_worker_killed_in_the_middle_of_a_chunk_leaves_one_fact_of_each(deployment, stream):
+    deployment.settings["kinds"]["toy.fact"]["policy"] |= MORTAL
+    deployment.configure()
     doomed = await deployment.worker()
     slow = deployment.effect("t3")
     deployment.outside.rules.add(

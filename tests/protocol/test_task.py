@@ -17,6 +17,7 @@ from ascertain.keys import undo_step
 from ascertain.testing.knob import Answer, Drop, Rule, Silence, SubmitKnobs
 from drill.points import Point
 from tests.protocol.deployment import step
+from tests.protocol.kinds import MORTAL
 from tests.waiting import wait_until
 
 
@@ -191,7 +192,7 @@ async def test_the_ledger_remembers_what_temporal_has_forgotten(deployments):
 
 
 async def test_a_task_ended_from_outside_begins_with_a_lookup_when_it_is_started_again(deployments):
-    deployment = await deployments()
+    deployment = await deployments(policy=MORTAL)
     await deployment.worker()
     lost = SubmitKnobs(commit=0.5, reply=Silence(seconds=30))
     deployment.outside.rules.add(Rule(times=1, submit=lost))
@@ -208,7 +209,7 @@ async def test_a_task_ended_from_outside_begins_with_a_lookup_when_it_is_started
 
 
 async def test_what_an_ended_workflow_left_behind_is_ascertained_by_the_sweep(deployments):
-    deployment = await deployments(sweep_every=1)
+    deployment = await deployments(policy=MORTAL, sweep_every=1)
     worker = await deployment.worker(deployment.plan(Point.AFTER_ANSWER))
     steps = (step("do", "toy.asked"), step("next", "toy.asked"))
     effect = await deployment.submit("orphan", *steps)
@@ -236,7 +237,7 @@ async def test_what_an_ended_workflow_left_behind_is_ascertained_by_the_sweep(de
 async def test_an_ended_workflow_that_never_sent_leaves_an_effect_that_is_known_not_to_exist(
     deployments,
 ):
-    deployment = await deployments(sweep_every=1)
+    deployment = await deployments(policy=MORTAL, sweep_every=1)
     worker = await deployment.worker(deployment.plan(Point.AFTER_CLAIM))
     effect = await deployment.submit("unsent", step(kind="toy.asked"))
     await worker.process.wait()
@@ -249,7 +250,7 @@ async def test_an_ended_workflow_that_never_sent_leaves_an_effect_that_is_known_
 
 
 async def test_a_settle_that_the_ledger_lost_in_a_crash_is_found_again(deployments):
-    deployment = await deployments(sweep_every=1)
+    deployment = await deployments(policy=MORTAL, sweep_every=1)
     await deployment.worker()
     effect = await deployment.submit("lost-settle", step(kind="toy.asked"))
     await deployment.result("lost-settle")

@@ -8,12 +8,13 @@ import contextlib
 import pytest
 
 from ascertain.client import TaskEnded
+from ascertain.contracts import names
 from ascertain.contracts.command import Action, Command
 from ascertain.contracts.directive import UNSERVED
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
 from ascertain.errors import NotFound
-from ascertain.testing.knob import Answer, Drop, Rule, SubmitKnobs
+from ascertain.testing.knob import Drop, Rule, SubmitKnobs
 from tests.protocol.deployment import step
 from tests.waiting import wait_until
 
@@ -124,14 +125,17 @@ async def test_a_task_is_not_stranded_on_a_worker_that_lacks_its_kind_while_anot
 async def test_a_settled_effect_of_a_kind_that_is_gone_lets_its_task_end(deployments):
     deployment = await deployments()
     worker = await deployment.worker()
-    deployment.outside.rules.add(Rule(times=1, submit=SubmitKnobs(reply=Answer(after_s=0.3))))
     effect = await deployment.submit("gone", step(kind="toy.asked"))
-    await deployment.wait_for_row(effect, lambda row: row.state is State.IN_FLIGHT)
-    await deployment.handle("gone").terminate("ended from outside")
-    await deployment.wait_for_row(effect, lambda row: row.state is State.SETTLED)
+    await deployment.result("gone")
     await worker.drain()
     deployment.configure(without=("toy.asked",))
     await deployment.worker()
-    await deployment.client.submit(deployment.task("gone", step(kind="toy.asked")))
+    # A second run of what is over, as anybody may start it.
+    await deployment.client.temporal.start_workflow(
+        names.TASK_WORKFLOW,
+        deployment.task("gone", step(kind="toy.asked")),
+        id=deployment.id("gone"),
+        task_queue=deployment.task_queue,
+    )
     assert (await deployment.result("gone")).outcome is TaskOutcome.DONE
     assert deployment.submits(effect) == 1

@@ -56,7 +56,7 @@ async def test_a_task_that_waits_goes_on_with_the_next_version_once_that_is_curr
     async def held() -> bool:
         return (await deployment.status("waiting")).state == "HELD"
 
-    await wait_until(held, 40, what="the gate holds it")
+    await wait_until(held, what="the gate holds it")
     assert await ran_on(deployment, "waiting") == "1"
     monkeypatch.setenv(version.BUILD, "2")
     await deployment.worker()

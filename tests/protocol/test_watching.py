@@ -61,8 +61,8 @@ async def test_a_worker_shows_what_it_did_and_that_it_is_ready_until_it_drains(d
     assert await value(port, "ascertain_fenced_writes_total", **about) == 0
     assert await value(port, "ascertain_call_seconds_count", kind="toy.fact") == 2
     assert await value(port, "ascertain_lookup_seconds_count", finding="found") >= 1
-    # Its permit 1 s, its call 1.5 s, in flight 1 s, no lag, the longest wait to be asked 300 s.
-    assert await value(port, "ascertain_longest_legal_seconds", kind="toy.fact") == 303.5
+    # Its permit 10 s, its call 2.5 s, in flight 1 s, no lag, the longest wait to be asked 300 s.
+    assert await value(port, "ascertain_longest_legal_seconds", kind="toy.fact") == 313.5
     assert set(SDK) <= set(await series(sdk))
     await drains(deployment, worker, port)
 

@@ -11,6 +11,7 @@ from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
 from drill.points import Point, Strike
 from tests.protocol.deployment import step
+from tests.protocol.kinds import MORTAL
 from tests.waiting import wait_until
 
 
@@ -27,7 +28,7 @@ async def frozen_at(deployment, point, task_id, kind):
 async def test_a_worker_frozen_after_its_answer_is_refused_and_its_receipt_is_kept(
     deployments, kind
 ):
-    deployment = await deployments(policy={"heartbeat": 1})
+    deployment = await deployments(policy={**MORTAL, "heartbeat": 1})
     zombie, effect = await frozen_at(deployment, Point.AFTER_ANSWER, "zombie", kind)
     result = await deployment.result("zombie")
     zombie.thaw()
@@ -40,7 +41,7 @@ async def test_a_worker_frozen_after_its_answer_is_refused_and_its_receipt_is_ke
 
 @pytest.mark.parametrize("kind", ["toy.asked", "toy.slow"])
 async def test_a_worker_frozen_after_its_claim_sends_nothing_once_it_is_thawed(deployments, kind):
-    deployment = await deployments(policy={"heartbeat": 1})
+    deployment = await deployments(policy={**MORTAL, "heartbeat": 1})
     zombie, effect = await frozen_at(deployment, Point.AFTER_CLAIM, "late", kind)
     await deployment.result("late")
     before = deployment.submits(effect)
@@ -50,7 +51,7 @@ async def test_a_worker_frozen_after_its_claim_sends_nothing_once_it_is_thawed(d
 
 
 async def test_a_late_receipt_is_read_before_anything_is_asked_or_sent(deployments):
-    deployment = await deployments()
+    deployment = await deployments(policy=MORTAL)
     zombie, effect = await frozen_at(deployment, Point.AFTER_ANSWER, "kept", "toy.neither")
     await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
     zombie.thaw()
@@ -65,7 +66,7 @@ async def test_a_late_receipt_is_read_before_anything_is_asked_or_sent(deploymen
 async def test_a_worker_frozen_before_its_claim_does_nothing_for_a_task_cancelled_meanwhile(
     deployments, kind
 ):
-    deployment = await deployments(policy={"heartbeat": 1})
+    deployment = await deployments(policy={**MORTAL, "heartbeat": 1})
     plan = deployment.plan(Point.BEFORE_CLAIM, Strike.FREEZE, match="/b")
     zombie = await deployment.worker(plan)
     await deployment.submit("gone", step("a"), step("b", kind))

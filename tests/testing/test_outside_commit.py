@@ -155,7 +155,7 @@ async def test_a_client_that_cannot_wait_through_a_silence_leaves_a_fact(
 ) -> None:
     behave(outside, SubmitKnobs(commit=0.3, reply=Silence(seconds=600)))
     with pytest.raises(httpx.ReadTimeout):
-        await http.post("/facts", content=BODY, timeout=0.1)
+        await http.post("/facts", content=BODY, timeout=httpx.Timeout(20, read=0.1))
 
     await outside.books.wait_for("fact", reference="inv-1")
     assert len(outside.books.submits) == 1

@@ -103,7 +103,7 @@ async def test_a_fact_becomes_visible_when_the_lag_is_over(
     behave(outside, LookupKnobs(lag_s=0.2))
     fact = await pay(http, 1)
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await found(http, key="k-1"):
             pass
     assert await found(http, key="k-1") == [fact]
@@ -185,23 +185,32 @@ async def test_a_removed_fact_is_hidden_and_stays_in_the_books(
     assert [entry.removed for entry in outside.books.facts_of("inv-1")] == [True]
 
 
+@pytest.mark.parametrize(
+    ("later", "status"),
+    [((3600, 7200), "404"), ((0, 3600), "running"), ((0.1, 0.2), "succeeded")],
+)
 async def test_a_job_is_first_unknown_then_running_then_done(
-    outside: Outside, http: httpx.AsyncClient
+    outside: Outside, http: httpx.AsyncClient, later: tuple[float, float], status: str
 ) -> None:
-    timeline = ((0, "not_found"), (0.2, "running"), (0.4, "succeeded"))
+    runs, is_done = later
+    timeline = ((0, "not_found"), (runs, "running"), (is_done, "succeeded"))
     job = JobKnobs.model_validate({"timeline": timeline})
     outside.rules.knobs = Knobs(submit=SubmitKnobs(job=job))
     accepted = await http.post("/facts", json={"reference": "inv-1"})
     assert accepted.status_code == 202
 
     seen: list[str] = []
-    async with asyncio.timeout(10):
-        while "succeeded" not in seen:
+    async with asyncio.timeout(60):
+        while status not in seen:
             reply = await http.get(accepted.headers["Location"])
             seen.append("404" if reply.status_code == 404 else reply.json()["status"])
-    assert list(dict.fromkeys(seen)) == ["404", "running", "succeeded"]
-    (fact,) = outside.books.facts_of("inv-1")
-    assert (await http.get(accepted.headers["Location"])).json()["fact"]["id"] == fact.id
+    # How much of it is seen is a matter of haste.
+    order = list(dict.fromkeys(seen))
+    assert order == [one for one in ("404", "running", "succeeded") if one in order]
+    facts = outside.books.facts_of("inv-1")
+    assert len(facts) == (status == "succeeded")
+    for fact in facts:
+        assert (await http.get(accepted.headers["Location"])).json()["fact"]["id"] == fact.id
 
 
 async def test_a_failed_job_makes_no_fact(outside: Outside, http: httpx.AsyncClient) -> None:

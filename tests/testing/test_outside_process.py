@@ -90,7 +90,8 @@ async def test_a_line_torn_by_a_kill_is_dropped_and_the_books_go_on(tmp_path: Pa
 
 
 async def test_a_frozen_outside_answers_when_it_is_thawed() -> None:
-    async with OutsideProcess() as process, httpx.AsyncClient(timeout=0.3) as impatient:
+    brief = httpx.Timeout(20, read=0.3)
+    async with OutsideProcess() as process, httpx.AsyncClient(timeout=brief) as impatient:
         process.freeze()
         with pytest.raises(httpx.ReadTimeout):
             await impatient.post(f"{process.url}/facts", json={"reference": "inv-1"})

@@ -39,7 +39,7 @@ class Store:
             writer.write(b"250 kept " + line)
 
     async def wait_for(self, lines: int) -> None:
-        async with asyncio.timeout(10), self.got:
+        async with asyncio.timeout(60), self.got:
             await self.got.wait_for(lambda: len(self.lines) >= lines)
 
 

@@ -156,7 +156,7 @@ async def test_a_delayed_request_has_not_arrived_yet(
 ) -> None:
     proxy.inject(Delay(request_s=3600), times=1)
     with pytest.raises(httpx.ReadTimeout):
-        await client.post("/facts", content=BODY, timeout=0.2)
+        await client.post("/facts", content=BODY, timeout=httpx.Timeout(20, read=0.2))
 
     assert outside.books.submits == []
 
@@ -166,7 +166,7 @@ async def test_a_delayed_reply_is_late_for_an_impatient_client_but_the_fact_exis
 ) -> None:
     proxy.inject(Delay(reply_s=3600), times=1)
     with pytest.raises(httpx.ReadTimeout):
-        await client.post("/facts", content=BODY, timeout=0.3)
+        await client.post("/facts", content=BODY, timeout=httpx.Timeout(20, read=0.3))
 
     await outside.books.wait_for("fact", reference="inv-1")
     await proxy.wait_injected("delay")
