@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import machine, report, result
+from benchmarks import machine, option, report, result
 from benchmarks.ledger_cost import count
 from benchmarks.measure import measure
 from benchmarks.peer import presence
@@ -33,9 +33,7 @@ def bench(  # noqa: PLR0913  # each is one option of the command line
     rounds: Annotated[
         int, typer.Option(min=1, help="Each side runs so often under each load.")
     ] = _DEFAULT.rounds,
-    load: Annotated[
-        list[str] | None, typer.Option(help="IN_FLIGHT:TASKS; may be given again.")
-    ] = None,
+    load: option.Loads = None,
     side: Annotated[
         list[Contender] | None, typer.Option(help="Only this one; may be given again.")
     ] = None,
@@ -43,12 +41,8 @@ def bench(  # noqa: PLR0913  # each is one option of the command line
         bool,
         typer.Option("--peers", help="DBOS, Procrastinate and Restate too; installs them apart."),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="The result as JSON on standard output.")
-    ] = False,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="The tables as Markdown on standard output.")
-    ] = False,
+    as_json: option.Json = False,
+    markdown: option.Markdown = False,
     measured: Annotated[
         Path | None,
         typer.Option("--from", help="Show this result instead of measuring.", dir_okay=False),

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from benchmarks import option
 from benchmarks.command import show
 from benchmarks.memory import OpenTasks, measure
 from benchmarks.plan import Store
@@ -28,12 +29,8 @@ def memory(
             min=0, help="Memory is read so many seconds after the last one began to wait."
         ),
     ] = _DEFAULT.settle_s,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="The result as JSON on standard output.")
-    ] = False,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="The tables as Markdown on standard output.")
-    ] = False,
+    as_json: option.Json = False,
+    markdown: option.Markdown = False,
 ) -> None:
     """Leave tasks open and compare the memory of worker, servers and database before and after.
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from benchmarks import option
 from benchmarks.command import show
 from benchmarks.scale import measure
 from benchmarks.stack import folder_of_run
@@ -25,12 +26,8 @@ def scale(
     quarantined: Annotated[
         int, typer.Option(min=1, help="Wait for a person in a ledger of their own.")
     ] = 100_000,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="The result as JSON on standard output.")
-    ] = False,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="The tables as Markdown on standard output.")
-    ] = False,
+    as_json: option.Json = False,
+    markdown: option.Markdown = False,
 ) -> None:
     """Claim, settle and read in ledgers that hold 10 thousand, 100 thousand and a million effects.
 

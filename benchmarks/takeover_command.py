@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from benchmarks import option
 from benchmarks.command import show
 from benchmarks.stack import folder_of_run
 from benchmarks.takeover import measure
@@ -16,12 +17,8 @@ from benchmarks.takeover import measure
 def takeover(
     *,
     rounds: Annotated[int, typer.Option(min=1, help="Each is tried so often.")] = 3,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="The result as JSON on standard output.")
-    ] = False,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="The tables as Markdown on standard output.")
-    ] = False,
+    as_json: option.Json = False,
+    markdown: option.Markdown = False,
 ) -> None:
     """Kill workers that wait for an answer, lose answers, and time how soon the effect is asked for."""
     with Console(stderr=True).status("starting the servers") as status, folder_of_run() as folder:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from benchmarks import option
 from benchmarks.command import load_of, show
 from benchmarks.lever import AS_IT_IS, LEVERS
 from benchmarks.stack import folder_of_run
@@ -21,18 +22,12 @@ def tuning(
     rounds: Annotated[
         int, typer.Option(min=1, help="Each runs so often under each load.")
     ] = _DEFAULT.rounds,
-    load: Annotated[
-        list[str] | None, typer.Option(help="IN_FLIGHT:TASKS; may be given again.")
-    ] = None,
+    load: option.Loads = None,
     lever: Annotated[
         list[str] | None, typer.Option(help="Only this one; may be given again.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="The result as JSON on standard output.")
-    ] = False,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="The tables as Markdown on standard output.")
-    ] = False,
+    as_json: option.Json = False,
+    markdown: option.Markdown = False,
 ) -> None:
     """Set one thing otherwise, and compare what the same tasks cost with the worker as it is."""
     unknown = set(lever or ()) - (set(LEVERS) - {AS_IT_IS})
