@@ -18,7 +18,6 @@ from ascertain.contracts.task import TaskOutcome
 from ascertain.errors import CommandRefused, Conflict
 from ascertain.snapshot import check
 from tests.protocol.deployment import step
-from tests.protocol.kinds import MORTAL
 from tests.protocol.test_replay import SOME_TRIES, TRIES, operations, quarantine
 from tests.protocol.test_snapshot import quiet
 from tests.waiting import wait_until
@@ -29,9 +28,9 @@ WORD = Say(operator="ada", reason="looked at it")
 PACE = {"canary": 2, "batch": 10, "rate": 50, "patience": 60}
 
 
-async def prepared(deployments, **policy):
+async def prepared(deployments):
     """A deployment that keeps its snapshots with the test's files."""
-    deployment = await deployments(policy={**SOME_TRIES, "held_recheck": 300, **policy})
+    deployment = await deployments(policy={**SOME_TRIES, "held_recheck": 300})
     deployment.settings["snapshots"] = str(deployment.folder / "kept")
     deployment.configure()
     return deployment
@@ -126,7 +125,7 @@ async def test_the_five_steps_take_a_partition_through_an_incident_in_their_orde
 
 @pytest.mark.timeout(300)
 async def test_an_incident_survives_the_death_of_every_worker_at_every_step(deployments):
-    deployment = await prepared(deployments, **MORTAL)
+    deployment = await prepared(deployments)
     worker = await deployment.worker()
     tasks = [f"t-{number}" for number in range(6)]
     effects = await quarantine(deployment, *tasks, tries=TRIES)

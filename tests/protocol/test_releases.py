@@ -105,7 +105,7 @@ async def test_the_release_before_obeys_gates_and_persons_on_the_ledger_of_today
 async def test_two_releases_beside_each_other_that_are_killed_in_turn_leave_one_fact_each(
     deployments, release
 ):
-    deployment = await deployments(policy={**MORTAL, **POLICY})
+    deployment = await deployments(policy={**MORTAL, **POLICY, "budget": 20})
     trees = [release, ROOT]
     workers = [await deployment.worker(release=tree) for tree in trees]
     names = [f"t-{number}" for number in range(24)]
