@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy
-from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from ascertain.contracts import names
@@ -19,7 +19,6 @@ with workflow.unsafe.imports_passed_through():
         Act,
         Ask,
         Phase,
-        ReplayProgress,
         ReplayRequest,
         ReplayStatus,
         Result,
@@ -33,6 +32,8 @@ with workflow.unsafe.imports_passed_through():
 from workflows.argument import NOTHING, applied, argument, said
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ascertain.contracts.replay import Group
 
 ResultT = TypeVar("ResultT")
@@ -41,6 +42,8 @@ ResultT = TypeVar("ResultT")
 CHUNK = 200
 LONGEST = timedelta(hours=6)
 HEARTBEAT = timedelta(seconds=10)
+# Repeats come within minutes; what is kept travels from history to history.
+ANSWERS_KEPT = 20
 PERSISTENT = RetryPolicy(
     initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=20)
 )
@@ -50,21 +53,29 @@ PERSISTENT = RetryPolicy(
 class ReplayWorkflow:
     """Its id names the replay in the ledger, where every item stands; here is only how far it is."""
 
-    def __init__(self) -> None:
-        self._request = ReplayRequest(operator="nobody", reason="not begun")
-        self._progress = ReplayProgress()
+    @workflow.init
+    def __init__(self, content: RawValue = NOTHING, *_: RawValue) -> None:
+        # What is said before the first line of ``run`` must already meet what an earlier run has done.
+        self._refusal: ApplicationError | None = None
+        try:
+            self._request = argument(content, ReplayRequest)
+        except ApplicationError as error:
+            self._request = ReplayRequest(operator="nobody", reason="not begun")
+            self._refusal = error
+        self._progress = self._request.progress
         self._turn: workflow.ActivityHandle[Any] | None = None
         self._broken_off = False
 
     @workflow.run
-    async def run(self, content: RawValue = NOTHING) -> Tally:
+    async def run(self, content: RawValue = NOTHING, *_: RawValue) -> Tally:
         """Replay what the request selects; ends when every item has come to something.
 
         Raises:
             ApplicationError: ``InvalidRequest``; nothing was done.
         """
-        self._request = argument(content, ReplayRequest)
-        self._progress = self._request.progress
+        del content  # read already
+        if self._refusal is not None:
+            raise self._refusal
         if self._progress.phase in {Phase.SELECTING, Phase.ASKING}:
             await self._dry_run()
         while await self._batch():
@@ -176,7 +187,7 @@ class ReplayWorkflow:
     @workflow.update(name=names.PAUSE, description="Stop after what was told; nothing new is told")
     def pause(self, word: RawValue = NOTHING) -> Said:
         """Pause; what was told goes on by itself. Fails if it was not applied."""
-        return applied(names.PAUSE, self._pause(said(word, Say)))
+        return applied(names.PAUSE, self._hear(said(word, Say), self._pause))
 
     @pause.validator
     def _pause_is_said(self, word: RawValue = NOTHING) -> None:
@@ -186,7 +197,7 @@ class ReplayWorkflow:
     def pause_signal(self, word: RawValue = NOTHING) -> None:
         """The same as the update, for tools that can only signal."""
         try:
-            self._pause(said(word, Say))
+            self._hear(said(word, Say), self._pause)
         except ValueError as error:
             workflow.logger.warning("a pause was refused: %s", error)
 
@@ -195,7 +206,7 @@ class ReplayWorkflow:
     )
     def resume(self, word: RawValue = NOTHING) -> Said:
         """Go on. Fails if it was not applied."""
-        return applied(names.RESUME, self._resume(said(word, Say)))
+        return applied(names.RESUME, self._hear(said(word, Say), self._resume))
 
     @resume.validator
     def _resume_is_said(self, word: RawValue = NOTHING) -> None:
@@ -205,7 +216,7 @@ class ReplayWorkflow:
     def resume_signal(self, word: RawValue = NOTHING) -> None:
         """The same as the update, for tools that can only signal."""
         try:
-            self._resume(said(word, Say))
+            self._hear(said(word, Say), self._resume)
         except ValueError as error:
             workflow.logger.warning("a resume was refused: %s", error)
 
@@ -224,6 +235,17 @@ class ReplayWorkflow:
             pace=self._request.pace,
             tally=self._progress.tally,
         )
+
+    def _hear(self, word: Say, apply: Callable[[Say], Said]) -> Said:
+        """Apply a word, once: what was applied gets its first answer when it comes again."""
+        before = self._progress.answered.get(word.request_id or "")
+        if before is not None:
+            return before
+        answer = apply(word)
+        if answer.applied and word.request_id:
+            answered = {**self._progress.answered, word.request_id: answer}
+            self._move(answered=dict([*answered.items()][-ANSWERS_KEPT:]))
+        return answer
 
     def _pause(self, word: Say) -> Said:
         if self._progress.phase is Phase.DONE:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from ascertain.contracts.effect import State
 from ascertain.contracts.value import (
@@ -119,6 +119,13 @@ class Phase(StrEnum):
     DONE = "DONE"
 
 
+class Said(Value):
+    """Whether a person's word was applied, and what holds now."""
+
+    applied: bool
+    message: str
+
+
 class ReplayProgress(Value):
     """What a run of a replay is given over from an earlier one; everything else stands in the ledger.
 
@@ -126,6 +133,7 @@ class ReplayProgress(Value):
         batch: The number of the next batch; 0 is the canary.
         forgiven: How many errors, of how many items, a person has seen and resumed after.
         paused: Why nothing goes on now, by whom; None while it runs.
+        answered: The answers to persons' words by their request id, so that a repeat is applied once.
     """
 
     phase: Phase = Phase.SELECTING
@@ -133,6 +141,7 @@ class ReplayProgress(Value):
     forgiven: tuple[int, int] = (0, 0)
     paused: str | None = None
     tally: Tally = Tally()
+    answered: dict[str, Said] = Field(default_factory=dict)
 
 
 class ReplayRequest(StrictValue):
@@ -152,17 +161,15 @@ class ReplayRequest(StrictValue):
 
 
 class Say(StrictValue):
-    """A person's word to a replay or an incident."""
+    """A person's word to a replay or an incident.
+
+    Attributes:
+        request_id: Repeats with the same id are applied once.
+    """
 
     operator: Words
     reason: Words
-
-
-class Said(Value):
-    """Whether a person's word was applied, and what holds now."""
-
-    applied: bool
-    message: str
+    request_id: Annotated[str, StringConstraints(max_length=100)] | None = None
 
 
 class ReplayStatus(Value):

@@ -199,6 +199,38 @@ async def test_a_paused_replay_tells_nothing_new_and_goes_on_where_it_was(deploy
     assert one_fact_each(deployment, effects)
 
 
+async def test_a_word_that_comes_again_late_or_with_the_first_of_a_history_is_heard_once(
+    deployments,
+):
+    deployment = await deployments(policy=ONE_TRY)
+    await deployment.worker()
+    await quarantine(deployment, "t-1")
+    stop, go_on = (WORD.model_copy(update={"request_id": name}) for name in ("stop", "go on"))
+    request = ReplayRequest(
+        operator="ada", reason="so", selection=Selection(partition=deployment.task_queue)
+    )
+    replay_id = f"{deployment.task_queue}-early"
+    await deployment.client.temporal.start_workflow(
+        names.REPLAY_WORKFLOW,
+        request.model_dump(mode="json"),
+        id=replay_id,
+        task_queue=deployment.task_queue,
+        start_signal=names.PAUSE,
+        start_signal_args=[stop.model_dump(mode="json", exclude_none=True)],
+    )
+    assert await paused(deployment, replay_id) == "ada: looked at it"
+    say = operations(deployment).say
+    first = await say(replay_id, names.RESUME, go_on)
+
+    async def asked():
+        return "dry run is done" in await paused(deployment, replay_id)
+
+    await wait_until(asked)
+    assert await say(replay_id, names.RESUME, go_on) == first
+    assert (await say(replay_id, names.PAUSE, stop)).startswith("paused: ")
+    assert await asked(), "neither was applied again"
+
+
 @pytest.mark.timeout(300)
 async def test_killing_every_worker_in_the_middle_of_a_replay_changes_no_outcome(deployments):
     deployment = await deployments(policy=SOME_TRIES)
