@@ -162,7 +162,7 @@ class Client:
         """
         handle = self.temporal.get_workflow_handle(task_id, result_type=TaskResult)
         try:
-            async with asyncio.timeout(within.total_seconds() if within else None):
+            async with asyncio.timeout(None if within is None else within.total_seconds()):
                 with answered(f"wait for task {task_id}"):
                     result: TaskResult = await handle.result()
         except NotFound:

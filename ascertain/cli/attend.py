@@ -149,7 +149,7 @@ async def wait(
     quiet = frozenset(_PERSONS if state is None else {state})
     watching = asyncio.create_task(_watch(client, task_id, quiet, say))
     try:
-        async with asyncio.timeout(within.total_seconds() if within else None):
+        async with asyncio.timeout(None if within is None else within.total_seconds()):
             return await _there(client, task_id, state)
     except TimeoutError:
         raise NotOver(await _not_over(client, task_id)) from None

@@ -13,7 +13,13 @@ from ascertain.cli.failure import DISAGREES, NOT_COMPARED
 from ascertain.cli.text import as_typed, program
 from ascertain.cli.upkeep import run_now
 from ascertain.contracts import names
-from ascertain.contracts.census import Censuses, CensusOrder, CensusReport, Discord
+from ascertain.contracts.census import (
+    Censuses,
+    CensusOrder,
+    CensusReport,
+    Discord,
+    Discrepancy,
+)
 from ascertain.errors import NotFound
 from ascertain.scheduled import latest
 
@@ -23,13 +29,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NEXT: Final[Mapping[Discord, str]] = {
-    Discord.DUPLICATE: "take one back outside, by hand",
+    Discord.DUPLICATE: (
+        "take one back outside, by hand; `ascertain explain EFFECT` tells which one the ledger knows"
+    ),
     Discord.UNRECORDED: (
         "the ledger was set back, perhaps: write the tasks that were begun since its backup out as rows that "
         "are PROCESSING, then `ascertain import FILE` and `ascertain sweep`, which asks for each and sends "
         "nothing that is there (the page on restoring)"
     ),
-    Discord.DENIED: "`ascertain explain TASK` tells who closed it, and why",
+    Discord.DENIED: "`ascertain explain EFFECT` tells who closed it, and why",
     Discord.VANISHED: "ask who removed it outside",
     Discord.CHANGED: "ask who reversed it outside",
 }
@@ -114,9 +122,15 @@ def _print(reports: Sequence[CensusReport]) -> None:
         output.line("So nothing was compared, and whether anything exists twice is not known.")
     for one in reports:
         for found in one.discrepancies:
-            output.line(f"{found.discord}: {found.effect_id} of {one.kind}: {found.detail}")
+            output.line(_words(found, one.kind))
     for discord in _discords(reports):
         output.line(f"What to do about {discord}: {NEXT[discord]}.")
+
+
+def _words(found: Discrepancy, kind: str) -> str:
+    words = f"{found.discord}: {found.effect_id} of {kind}: {found.detail}"
+    unsaid = [each for each in found.external_ids if each not in found.detail]
+    return f"{words} ({', '.join(unsaid)})" if unsaid else words
 
 
 def _discords(reports: Sequence[CensusReport]) -> list[Discord]:
@@ -126,7 +140,7 @@ def _discords(reports: Sequence[CensusReport]) -> list[Discord]:
 
 
 def _advice(discord: Discord) -> Advice:
-    command = "import FILE" if discord is Discord.UNRECORDED else "explain TASK"
+    command = "import FILE" if discord is Discord.UNRECORDED else "explain EFFECT"
     return Advice(f"{program()} {command}", wording.sentence(discord, as_typed(NEXT[discord])))
 
 

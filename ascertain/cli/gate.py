@@ -51,10 +51,8 @@ async def pause(change: Change, config: Path | None, *, wait: bool, as_json: boo
                 with leaving(_STAYS_CLOSED):
                     flying = await _drained(ledger, change.partition, flying)
             known = await _known(ledger, where, change.partition)
-            others = [] if known is not False else await _other_partitions(ledger, change.partition)
-    if known is False:
-        told = f"; known: {', '.join(others)}" if others else ""
-        output.note(f"No task of partition {change.partition} is known{told}.")
+            if known is False:
+                await _note_unknown(ledger, change.partition)
     if as_json:
         output.document(
             {
@@ -79,11 +77,15 @@ async def resume(change: Change, config: Path | None, *, wake_rate: float, as_js
     where = place.find(config)
     request = change.request(paused=False)
     async with changing(where, request) as ledger:
+        before = {each.partition for each in await ledger.gates()}
         gate = await ledger.set_gate(request)
         unknown = "whether another gate holds its tasks is not known, and none was woken"
         with stands(request, gate, unknown):
-            others = await _still_closed(ledger, change.partition)
-    blocked = any(other.partition == EVERY for other in others)
+            closed_yet = await _still_closed(ledger, change.partition)
+            strange = change.partition not in before
+            if strange and await _known(ledger, where, change.partition) is False:
+                await _note_unknown(ledger, change.partition)
+    blocked = any(other.partition == EVERY for other in closed_yet)
     woken: int | None = 0
     why = ""
     if not blocked:
@@ -95,7 +97,7 @@ async def resume(change: Change, config: Path | None, *, wake_rate: float, as_js
     now = datetime.now(UTC)
     if as_json:
         told = shape.gate_document(gate, now)
-        closed: list[object] = [shape.gate_document(other, now) for other in others]
+        closed: list[object] = [shape.gate_document(other, now) for other in closed_yet]
         output.document(
             {
                 "gate": told,
@@ -107,8 +109,7 @@ async def resume(change: Change, config: Path | None, *, wake_rate: float, as_js
         )
     else:
         _say_gate(gate)
-        for other in others:
-            output.line(f"But {_keeps(other)}: {shape.gate_words(other, now)}")
+        output.lines(f"But {_keeps(each)}: {shape.gate_words(each, now)}" for each in closed_yet)
         if woken is not None and not blocked:
             output.line(f"{counted(woken, 'held task was', 'held tasks were')} woken.")
     for _, words in cases:
@@ -215,10 +216,12 @@ async def _known(ledger: Ledger, where: Place, partition: str) -> bool | None:
         return None
 
 
-async def _other_partitions(ledger: Ledger, partition: str) -> list[str]:
-    """Those with a gate or something open, a few of them: what may have been meant."""
+async def _note_unknown(ledger: Ledger, partition: str) -> None:
+    """Say that no task of it is known, and a few partitions that may have been meant."""
     names = [each.partition for each in await ledger.partitions()]
-    return [name for name in names if name not in {EVERY, partition}][:_MOST_NAMES]
+    others = [name for name in names if name not in {EVERY, partition}][:_MOST_NAMES]
+    told = f"; known: {', '.join(others)}" if others else ""
+    output.note(f"No task of partition {partition} is known{told}.")
 
 
 async def _drained(

@@ -43,11 +43,13 @@ class Side:
     """What one of the two places knows of a task.
 
     Attributes:
+        task_id: Whose effect it is, where what was asked for is no task and the id of an effect.
         gaps: Why it knows less than it could.
         exit_code: Of what kept it from being asked at all, so that it knows nothing says nothing; else 0.
     """
 
     run: Run | None = None
+    task_id: str | None = None
     status: TaskStatus | None = None
     result: TaskResult | None = None
     task: Task | None = None
@@ -86,7 +88,7 @@ async def explain(task_id: str, config: Path | None, *, as_json: bool) -> int:
         return known.exit_code
     output.document(
         {
-            "task_id": task_id,
+            "task_id": known.task_id,
             "headline": told.headline,
             "chapters": [
                 {"title": chapter.title, "lines": list(chapter.lines)} for chapter in told.chapters
@@ -106,17 +108,17 @@ async def report(task_id: str, config: Path | None, out: Path | None, *, as_json
         await asyncio.to_thread(option.write, out, html)
     if as_json:
         where = str(out) if out is not None else None
-        shown = {"task_id": task_id, "headline": told.headline, "file": where}
+        shown = {"task_id": known.task_id, "headline": told.headline, "file": where}
         output.document(shown | ({} if out is not None else {"html": html}))
     elif out is not None:
-        output.line(f"The case file of task {task_id} is {out}.")
+        output.line(f"The case file of task {known.task_id} is {out}.")
     else:
         output.line(html.rstrip("\n"))
     return known.exit_code
 
 
 async def gather(task_id: str, where: Place) -> Known:
-    """Ask the task's workflow and the ledger, at the same time.
+    """Ask the task's workflow and the ledger, at the same time; of an effect's id, about its task.
 
     Raises:
         NotFound: Neither has it, and whoever can be configured was asked.
@@ -129,7 +131,10 @@ async def gather(task_id: str, where: Place) -> Known:
     if temporal.run is None and not ledger.effects:
         if temporal.exit_code or ledger.exit_code:
             raise Unavailable(f"nothing can be said of task {task_id}: {'; '.join(gaps)}")
-        raise NotFound(f"there is no task {task_id}{f' ({gaps[0]})' if gaps else ''}")
+        if ledger.task_id is None:
+            raise NotFound(f"there is no task {task_id}{f' ({gaps[0]})' if gaps else ''}")
+        output.note(f"{task_id} is an effect of task {ledger.task_id}:")
+        return await gather(ledger.task_id, where)
     return Known(
         task_id,
         datetime.now(UTC),
@@ -212,6 +217,7 @@ async def _ask_ledger(task_id: str, where: Place) -> Side:
     try:
         async with where.ledger() as ledger:
             rows = await ledger.effects(EffectFilter(task_id=task_id, limit=_MOST_EFFECTS))
+            case = None if rows else await ledger.inspect(task_id)
             ordered = sorted(rows, key=lambda row: row.created_at)
             trails = [tuple(await ledger.audit(row.effect_id)) for row in ordered]
             outages, gates = tuple(await ledger.outages()), tuple(await ledger.gates())
@@ -219,7 +225,8 @@ async def _ask_ledger(task_id: str, where: Place) -> Side:
         return _silent("The ledger", error)
     pairs = zip(ordered, trails, strict=True)
     effects = tuple(KnownEffect(row, trail) for row, trail in pairs)
-    return Side(effects=effects, outages=outages, gates=gates)
+    task_of = None if case is None else case.row.task_id
+    return Side(task_id=task_of, effects=effects, outages=outages, gates=gates)
 
 
 def _silent(part: str, error: AscertainError) -> Side:

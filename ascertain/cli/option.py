@@ -84,6 +84,9 @@ def write(file: Path, text: str) -> None:
 
 
 Task = Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")]
+Case = Annotated[
+    str, typer.Argument(metavar="TASK", help="The task's id, or that of an effect of it.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 Config = Annotated[
     Path | None,

@@ -125,6 +125,8 @@ async def _status(client: Client, task_id: str) -> TaskStatus:
             return await client.status(task_id)
     except TimeoutError:
         raise _unanswered(task_id) from None
+    except NotFound as error:
+        raise NotFound(f"there is no task {task_id}") from error
 
 
 async def _open(client: Client, task_id: str) -> Seen:

@@ -118,7 +118,7 @@ def list_(  # noqa: PLR0913 - each is one option of the command
     asyncio.run(listing.list_tasks(asked, config, as_json=as_json))
 
 
-def show(task: option.Task, *, config: option.Config = None, as_json: option.Json = False) -> None:
+def show(task: option.Case, *, config: option.Config = None, as_json: option.Json = False) -> None:
     """Show where a task stands and every effect and attempt of it.
 
     Works with whichever of the task's workflow and the ledger can be reached, says which cannot, and then
@@ -131,7 +131,7 @@ def show(task: option.Task, *, config: option.Config = None, as_json: option.Jso
 
 
 def explain(
-    task: option.Task, *, config: option.Config = None, as_json: option.Json = False
+    task: option.Case, *, config: option.Config = None, as_json: option.Json = False
 ) -> None:
     """Tell the whole case of a task in plain words, and what is safe next."""
     from ascertain.cli import inspection
@@ -140,7 +140,7 @@ def explain(
 
 
 def report(
-    task: option.Task,
+    task: option.Case,
     *,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write it there instead of printing it.")

@@ -231,7 +231,7 @@ async def run_now(
         )
     try:
         with leaving(f"Only the wait is over, and it goes on: {_where(workflow_id)}."):
-            async with asyncio.timeout(within.total_seconds() if within else None):
+            async with asyncio.timeout(None if within is None else within.total_seconds()):
                 with answered(f"wait for {workflow_id}"):
                     found: ResultT = await handle.result()
                     return found

@@ -61,6 +61,9 @@ async def test_a_paused_partition_holds_its_tasks_until_it_is_resumed(deployed):
 
 async def test_a_partition_of_which_no_task_is_known_is_paused_and_said_to_be_unknown(deployed):
     await quarantined(deployed, partition="shop")
+    opened = await deployed.cli("resume", "shpo")
+    assert "Partition shpo is open since" in opened.out
+    assert opened.err.startswith("No task of partition shpo is known; known: ")
     said = await deployed.cli("pause", "shpo", "--reason", "x")
     assert "Partition shpo is paused since" in said.out
     assert said.err.startswith("No task of partition shpo is known; known: ")
@@ -70,7 +73,7 @@ async def test_a_partition_of_which_no_task_is_known_is_paused_and_said_to_be_un
     meant = await deployed.cli("pause", "shop", "--reason", "x", "--json")
     assert (meant.document["partition_known"], meant.err) == (True, "")
     for name in ("shop", "shpo"):
-        await deployed.cli("resume", name)
+        assert (await deployed.cli("resume", name)).err == ""
 
 
 async def test_a_terminal_that_cannot_show_a_character_shows_its_number(deployed):

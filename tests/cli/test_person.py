@@ -265,6 +265,13 @@ async def test_a_task_that_is_over_is_told_to_be_so_and_one_that_never_was_to_be
     assert answer.sentence == "there is no task never-was"
 
 
+async def test_a_command_for_a_task_that_never_was_says_so_before_it_asks_for_which_version(
+    deployed,
+):
+    given = ("takeover", "never-was", "take", "--reason", "x", "--yes")
+    assert (await deployed.cli(*given, code=5)).sentence == "there is no task never-was"
+
+
 async def decidable(deployed, **more):
     """A quarantined task about which a person may decide now, and its row."""
     task_id = await quarantined(deployed, **more)

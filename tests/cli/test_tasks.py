@@ -335,3 +335,15 @@ async def test_a_cancelled_task_ends_with_exit_code_8(deployed):
 async def held(deployed, task_id: str) -> bool:
     opened = (await deployed.client.status(task_id)).open
     return opened is not None and opened.doing == "held"
+
+
+async def test_of_an_effect_that_only_its_id_is_known_of_the_case_of_its_task_is_told(deployed):
+    task_id = await quarantined(deployed)
+    effect_id = deployed.effect_id(task_id)
+    told = await deployed.cli("explain", effect_id)
+    assert told.err == f"{effect_id} is an effect of task {task_id}:\n"
+    assert told.out.startswith(f"Task {task_id} waits for a person to decide")
+    shown = await deployed.cli("show", effect_id, "--json")
+    assert shown.document["task_id"] == task_id
+    unknown = await deployed.cli("explain", "ef1-never", code=5)
+    assert unknown.sentence == "there is no task ef1-never"

@@ -46,16 +46,22 @@ async def quiet(deployed, task_id: str) -> bool:
 
 
 def test_what_to_do_about_a_disagreement_is_told_as_for_a_task(capsys):
-    found = tuple(Discrepancy(discord=each, effect_id=f"e-{each}") for each in Discord)
+    ids = ("fact-1", "fact-2")
+    found = tuple(
+        Discrepancy(discord=each, effect_id=f"e-{each}", external_ids=ids, detail="fact-1")
+        for each in Discord
+    )
     report = CensusReport(kind="a.kind", discrepancies=found)
+    assert census.tell([report], as_json=False) == failure.DISAGREES
+    assert "duplicate: e-duplicate of a.kind: fact-1 (fact-2)" in capsys.readouterr().out
     assert census.tell([report], as_json=True) == failure.DISAGREES
     told = json.loads(capsys.readouterr().out)["safe_next"]
     assert [advice["action"] for advice in told] == [None] * len(Discord)
     assert [advice["meaning"].partition(":")[0] for advice in told] == [*Discord]
     assert [advice["command"] for advice in told] == [
-        "ascertain explain TASK",
+        "ascertain explain EFFECT",
         "ascertain import FILE",
-        *["ascertain explain TASK"] * 3,
+        *["ascertain explain EFFECT"] * 3,
     ]
 
 
@@ -63,7 +69,7 @@ async def test_the_end_of_the_time_and_ctrl_c_each_say_what_becomes_of_a_sweep(d
     config = tmp_path / "unserved.toml"
     config.write_text('task_queue = "unserved-sweep"\n')
     sweep = ("sweep", "--config", str(config))
-    late = await deployed.cli(*sweep, "--within", "1s", code=9)
+    late = await deployed.cli(*sweep, "--within", "0s", code=9)
     waits = (
         r"`temporal workflow result --workflow-id sweep-now-unserved-sweep-[0-9a-f]{8}` waits for"
     )
