@@ -10,7 +10,6 @@ from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
 from tests.adapters.test_command_adapter import alive, pids_in
 from tests.effects.serving import doing, serve
-from tests.protocol.kinds import MORTAL
 from tests.waiting import wait_until
 
 KIND = "video.transcode"
@@ -57,7 +56,7 @@ async def test_a_worker_that_is_killed_takes_its_program_along_and_another_one_m
     deployments, tmp_path
 ):
     deployment = await deployments()
-    policy = {**MORTAL, "heartbeat": 3}
+    policy = {"lease": 3, "heartbeat": 3}
     worker = await serve(deployment, KIND, "command", options(tmp_path), policy=policy)
     effect = await deployment.submit("killed", doing(KIND))
     (first,) = await runs(tmp_path, 1)

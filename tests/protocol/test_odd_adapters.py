@@ -97,7 +97,7 @@ async def test_a_loop_that_is_blocked_after_its_call_makes_no_second_fact_and_is
 
 async def test_an_adapter_that_kills_its_worker_after_its_call_leaves_one_fact(deployments):
     deployment = await deployments()
-    worker = await serving(deployment, "kills its worker", **MORTAL)
+    worker = await serving(deployment, "kills its worker", lease=3)
     effect = await deployment.submit("odd", step(kind="toy.odd"))
     assert await worker.process.wait() == 70
     await deployment.worker()
