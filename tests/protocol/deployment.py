@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.service import RPCError, RPCStatusCode
 
 from ascertain.contracts.gate import Gate, GateChange
+from ascertain.errors import NotFound
 from ascertain.keys import effect_id
 from ascertain.ports import EffectFilter
 from ascertain.settings import FILE_VARIABLE, LEDGER_VARIABLE
@@ -197,6 +199,12 @@ class Deployment:
 
     async def takeover(self, task_id: str, command: Command) -> CommandAnswer:
         return await self.client.takeover(self.id(task_id), command)
+
+    async def hurry(self, task_id: str, *, held: bool = False) -> None:
+        """Have it ask, or look at its gate, now; it may have done so by itself, and come to its end."""
+        tell = self.client.resume if held else self.client.reconcile_now
+        with suppress(NotFound):
+            await tell(self.id(task_id))
 
     async def row(self, effect: str) -> EffectRow:
         case = await self.ledger.inspect(effect)

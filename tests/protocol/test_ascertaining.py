@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
 from temporalio.client import WorkflowExecutionStatus
 
@@ -11,7 +9,6 @@ from ascertain.client import TaskEnded
 from ascertain.contracts import names
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
-from ascertain.errors import NotFound
 from ascertain.testing.knob import Answer, LookupKnobs, Rule, Silence, SubmitKnobs
 from tests.protocol.deployment import step
 from tests.protocol.kinds import MORTAL
@@ -47,8 +44,7 @@ async def test_a_task_submitted_while_it_is_only_ascertained_goes_on(deployments
     answer = await deployment.client.submit(deployment.task("again", *steps))
     assert (answer.restarted, answer.duplicate) == (True, False)
     deployment.outside.rules.clear()
-    with suppress(NotFound):  # it may have asked, and come to its end, by itself
-        await deployment.client.reconcile_now(deployment.id("again"))
+    await deployment.hurry("again")
     assert (await deployment.result("again")).outcome is TaskOutcome.DONE
     assert [deployment.submits(deployment.effect("again", name)) for name in ("do", "next")] == [
         1,

@@ -118,7 +118,7 @@ async def test_many_that_wait_for_an_outside_that_cannot_be_asked_are_one_notice
     await wait_until(told)
     deployment.outside.rules.clear()
     for name in names:
-        await deployment.client.reconcile_now(deployment.id(name))
+        await deployment.hurry(name)
     results = await asyncio.gather(*(deployment.result(name) for name in names))
     assert {result.outcome for result in results} == {TaskOutcome.DONE}
     assert await deployment.ledger.outages() == []

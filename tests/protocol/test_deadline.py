@@ -55,7 +55,7 @@ async def test_what_is_open_at_the_deadline_is_ascertained_and_the_next_step_is_
     await wait_until(passed, 60, what="the deadline")
     assert (await deployment.row(first)).state is State.UNKNOWN
     deployment.outside.rules.clear()
-    await deployment.client.reconcile_now(deployment.id("open"))
+    await deployment.hurry("open")
     with pytest.raises(TaskEnded, match="came to its deadline"):
         await deployment.result("open")
     assert (await deployment.row(first)).state is State.SETTLED

@@ -66,7 +66,7 @@ async def test_a_roll_out_without_a_kind_sends_nothing_fails_nothing_and_goes_on
     deployment.configure()
     await deployment.worker(module="tests.protocol.later_worker")
     for name in gone:
-        await deployment.client.reconcile_now(deployment.id(name))
+        await deployment.hurry(name)
     for name in gone:
         assert (await deployment.result(name)).outcome is TaskOutcome.DONE
     effects = [deployment.effect(name) for name in TASKS]

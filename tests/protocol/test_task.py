@@ -314,7 +314,7 @@ async def test_an_unknown_kind_waits_visibly_and_goes_on_when_somebody_knows_it(
     deployment.configure()
     await worker.drain()
     await deployment.worker()
-    await deployment.client.reconcile_now(deployment.id("unserved"))
+    await deployment.hurry("unserved")
     assert (await deployment.result("unserved")).outcome is TaskOutcome.DONE
     assert deployment.facts(effect) == 1
 
@@ -333,7 +333,7 @@ async def test_a_closed_gate_holds_new_effects_and_lets_them_go_when_it_opens(de
     await wait_until(held)
     assert (deployment.submits(effect), deployment.facts(other)) == (0, 1)
     await deployment.gate("p", paused=False)
-    await deployment.client.resume(deployment.id("held"))
+    await deployment.hurry("held", held=True)
     assert (await deployment.result("held")).outcome is TaskOutcome.DONE
     assert deployment.facts(effect) == 1
 

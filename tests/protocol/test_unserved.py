@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 import pytest
 
@@ -13,7 +12,6 @@ from ascertain.contracts.command import Action, Command
 from ascertain.contracts.directive import UNSERVED
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
-from ascertain.errors import NotFound
 from ascertain.testing.knob import Drop, Rule, SubmitKnobs
 from tests.protocol.deployment import step
 from tests.waiting import wait_until
@@ -113,8 +111,7 @@ async def test_a_task_is_not_stranded_on_a_worker_that_lacks_its_kind_while_anot
         told = len((await deployment.client.timeline(deployment.id("mixed"))).entries)
         if told > seen:  # turned away once more: whose turn it is next is the server's choice
             seen = told
-            with contextlib.suppress(NotFound):
-                await deployment.client.reconcile_now(deployment.id("mixed"))
+            await deployment.hurry("mixed")
         return False
 
     await wait_until(over, 60)

@@ -63,7 +63,7 @@ async def test_a_task_that_waits_goes_on_with_the_next_version_once_that_is_curr
     await made_current(deployment, "2")
     assert await old.drain() == 0
     await deployment.gate("eu", paused=False)
-    await deployment.client.resume(deployment.id("waiting"))
+    await deployment.hurry("waiting", held=True)
     await deployment.result("waiting")
     assert await ran_on(deployment, "waiting") == "2"
     assert deployment.facts(deployment.effect("waiting")) == 1

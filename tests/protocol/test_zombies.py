@@ -56,7 +56,7 @@ async def test_a_late_receipt_is_read_before_anything_is_asked_or_sent(deploymen
     await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
     zombie.thaw()
     await wait_until(lambda: _has_late_write(deployment, effect))
-    await deployment.client.reconcile_now(deployment.id("kept"))
+    await deployment.hurry("kept")
     result = await deployment.result("kept")
     assert result.outcome is TaskOutcome.DONE
     assert (deployment.submits(effect), deployment.facts(effect)) == (1, 1)
