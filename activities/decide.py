@@ -265,6 +265,8 @@ def _amending(asked: Asked) -> Verdict | str:
     except Exception as error:  # noqa: BLE001  # an adapter may raise anything; its text may be secret
         return f"the adapter of {amended.kind} failed to prepare it with {type(error).__qualname__}"
     evidence = _evidence(asked.command, asked.first, **policy.amendment(amended))
+    if not policy.amendment(amended).items() <= evidence.body.items():
+        return "the new input, with what was seen, is more than the ledger keeps of a decision (16 KiB)"
     return Verdict(State.SUPERSEDED, evidence, superseded_by=amended.effect_id)
 
 

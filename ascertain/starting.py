@@ -271,7 +271,13 @@ class Starting:
 async def first_begun(found: WorkflowExecutionDescription) -> datetime:
     """When the first run of a task was started, of those that gave it on."""
     told = await found.memo_value(names.MEMO_BEGUN_AT, default=None, type_hint=str)
-    return found.start_time if told is None else datetime.fromisoformat(told)
+    if told is not None:
+        return datetime.fromisoformat(told)
+    # Of a run that was reset, start_time is when that was done.
+    extended = found.raw_description.workflow_extended_info
+    if not extended.HasField("original_start_time"):
+        return found.start_time
+    return min(found.start_time, extended.original_start_time.ToDatetime(UTC))
 
 
 async def amended_before(found: WorkflowExecutionDescription) -> JsonObject | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from temporalio import workflow
+from temporalio.common import RawValue
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
@@ -24,8 +25,6 @@ from workflows.argument import INVALID_TASK, decoded, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from temporalio.common import RawValue
 
     from ascertain.contracts.command import Command
     from ascertain.contracts.task import Step, StepResult
@@ -99,6 +98,11 @@ def given_on() -> Progress:
     form = 'by step its new revision and input: {"STEP": {"revision": 1, "input": {}}}'
     amended = _memo(names.MEMO_AMENDED, "amended", {}, form)
     return begun_at.model_copy(update={"amended": amended.amended})
+
+
+def memo_so_far() -> dict[str, object]:
+    """What the memo says by now, as it is: somebody may have put into it what cannot be read here."""
+    return {name: RawValue(told) for name, told in workflow.info().raw_memo.items()}
 
 
 def _memo(name: str, field: str, default: object, form: str) -> Progress:

@@ -32,6 +32,7 @@ from workflows.content import (
     decision_about,
     effect_of,
     given_on,
+    memo_so_far,
     undo_of,
 )
 from workflows.effect import Pursuit
@@ -47,6 +48,7 @@ ANSWERS_KEPT = 20
 # A look into the ledger is safe to repeat.
 LEDGER_TIMEOUT = timedelta(seconds=10)
 AGAIN = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30))
+LONGEST_HELD = timedelta(seconds=2)
 # A timer of centuries is more than the server can count.
 LONGEST_SLEEP = timedelta(days=365)
 
@@ -162,7 +164,13 @@ class TaskWorkflow:
 
     async def _once(self, task: Task) -> TaskOutcome:
         if self._ending is None:
-            self._ending = await self._forward(task)
+            ending = await self._forward(task)
+            if not workflow.all_handlers_finished() and workflow.patched(names.HEARS_TO_THE_LAST):
+                # An order to take a step back may be on record already.
+                await workflow.wait_condition(workflow.all_handlers_finished)
+                gives_up = self._given_up and ending is TaskOutcome.DONE
+                ending = TaskOutcome.ABANDONED if gives_up else ending
+            self._ending = ending
         await self._take_back()
         rest = await self._rest(task)
         await self._ask_for(task, rest)
@@ -178,7 +186,13 @@ class TaskWorkflow:
 
         An earlier run may, or whoever wrote into the ledger what another system had begun.
         """
-        first = self._begun_at == workflow.info().workflow_start_time
+        info = (
+            workflow.info()
+        )  # a run that was reset starts when its first one did, and is not that one
+        first = (
+            self._begun_at == info.workflow_start_time
+            and info.run_id == info.first_execution_run_id
+        )
         came_to_all = first and len(self._steps) == len(task.steps)
         if came_to_all or not workflow.patched(names.LOOKS_AFTER_REST):
             return frozenset()
@@ -188,6 +202,8 @@ class TaskWorkflow:
             result_type=Known,
             start_to_close_timeout=LEDGER_TIMEOUT,
             retry_policy=AGAIN,
+            # A ledger that stays away is waited for by timers, not with a workflow task that is kept open.
+            local_retry_threshold=LONGEST_HELD,
         )
         return frozenset(known.steps)
 
@@ -305,7 +321,8 @@ class TaskWorkflow:
 
     def _continue(self) -> None:
         """Long waits make long histories: go on in a new one. Open commands are answered first."""
-        if self._deciding.locked() or self._pursuit is None or self._task is None:
+        # A lock that was just let go of is nobody's, though a command waits for it.
+        if not workflow.all_handlers_finished() or self._pursuit is None or self._task is None:
             return
         progress = Progress(
             steps=tuple(self._steps),
@@ -323,7 +340,9 @@ class TaskWorkflow:
             answered=self._answered,
         )
         content = self._task.model_dump(mode="json", exclude_defaults=True)
-        workflow.continue_as_new(Continuation(task=content, progress=progress))
+        # The server gives on what the first history was started with, and nothing that was told since.
+        memo = {**memo_so_far(), names.MEMO_BEGUN_AT: self._begun_at.isoformat()}
+        workflow.continue_as_new(Continuation(task=content, progress=progress), memo=memo)
 
     @workflow.update(name=names.TAKEOVER, description="A person's command for the open effect")
     async def takeover(self, command: RawValue = NOTHING) -> CommandAnswer:

@@ -67,6 +67,20 @@ async def test_an_amended_effect_is_done_once_with_the_new_input_and_the_old_one
     ]
 
 
+async def test_a_new_input_that_the_ledger_could_not_keep_whole_is_refused_and_changes_nothing(
+    deployments,
+):
+    deployment = await deployments(policy={"budget": 1})
+    row = await budget_used(deployment, "large", step(kind="toy.asked"))
+    large = {"amount": 7, "note": "y" * 20_000}
+    answer = await deployment.takeover("large", amend(row, large))
+    assert not answer.applied
+    assert "more than the ledger keeps of a decision (16 KiB)" in answer.message
+    assert (await deployment.row(row.effect_id)).state is State.QUARANTINED
+    assert (await deployment.takeover("large", amend(row, {"amount": 7}))).applied
+    assert (await deployment.result("large")).outcome is TaskOutcome.DONE
+
+
 async def test_nothing_that_fires_later_runs_what_was_amended(deployments):
     deployment = await deployments(policy={"budget": 1})
     row = await budget_used(deployment, "late")

@@ -6,27 +6,38 @@ import asyncio
 import contextlib
 import shutil
 import tempfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
 from typing_extensions import override
 
-from ascertain.client import TaskEnded
-from ascertain.contracts import names
-from ascertain.contracts.command import Action
+from activities.serving import Serving
+from ascertain.client import Client, TaskEnded
+from ascertain.contracts import finding, names
+from ascertain.contracts.command import Action, Command
 from ascertain.contracts.effect import State
+from ascertain.contracts.semantics import LookupBy, Policy, Semantics
 from ascertain.contracts.stream import Tally as StreamTally
 from ascertain.contracts.task import TaskOutcome
 from ascertain.door import admit
 from ascertain.errors import CommandRefused, NotFound, TemporalDown
+from ascertain.keys import effect_id
+from ascertain.ledger.model import ModelLedger
+from ascertain.ports import Kind
 from ascertain.stream import Stream, workflow_id
 from ascertain.testing.knob import Answer, Drop, LookupKnobs, Rule, SubmitKnobs
 from starter.temporal import TemporalServer
 from tests.protocol.deployment import step
+from tests.protocol.test_amend import amend, successor
 from tests.protocol.test_person import command
+from tests.protocol.test_restored import FORGET, RAISE, run_in_ledger
 from tests.protocol.test_stream import each
 from tests.waiting import wait_until
+from workers.worker import Role, build_workers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -82,6 +93,90 @@ async def test_a_held_task_continues_as_new_and_keeps_what_was_done(deployments)
     assert result.outcome is TaskOutcome.DONE
     assert [done.step for done in result.steps] == ["a", "b"]
     assert [deployment.submits(deployment.effect("long", name)) for name in "ab"] == [1, 1]
+
+
+async def new_history(deployment, task_id):
+    """Wait until the task goes on in one."""
+    handle = deployment.handle(task_id)
+    before = (await handle.describe()).run_id
+
+    async def continued():
+        return (await handle.describe()).run_id != before
+
+    await wait_until(continued, 60, what="a new history")
+
+
+async def test_when_a_task_began_is_known_after_any_number_of_histories(deployments):
+    """Its further run would count as younger than the restore, and send what the ledger forgot."""
+    deployment = await deployments(policy={"ask_quarantined": 0.05})
+    await deployment.worker()
+    steps = (step("a", "toy.asked"), step("b", "toy.asked"))
+    a, b = deployment.effect("old", "a"), deployment.effect("old", "b")
+    deployment.make_fact(
+        b, amount=2
+    )  # it differs: a person is waited for, and the outside is asked
+    deployment.meet(NEVER, key=b)
+    await deployment.submit("old", *steps)
+    await deployment.wait_for_row(b, lambda row: row.state is State.QUARANTINED)
+    await run_in_ledger(deployment, FORGET, RAISE)
+    await new_history(deployment, "old")
+    await deployment.handle("old").terminate("ended from outside")
+    assert (await deployment.client.submit(deployment.task("old", *steps))).restarted
+    await deployment.wait_for_row(a, lambda row: row.state is State.SETTLED)
+    assert (await deployment.ledger.audit(a))[0].evidence.rule == "restored"
+    assert deployment.facts(a) == 1
+
+
+async def test_what_others_put_into_the_memo_stays_though_nobody_here_can_read_it(deployments):
+    deployment = await deployments(policy={"held_recheck": 0.05})
+    await deployment.worker()
+    await deployment.gate("p", paused=True)
+    task = admit(deployment.task("odd", partition="p"))
+    theirs = RawValue(Payload(metadata={"encoding": b"binary/theirs"}, data=b"?"))
+    await deployment.client.temporal.start_workflow(
+        names.TASK_WORKFLOW,
+        task.model_dump(mode="json", exclude_defaults=True),
+        id=task.task_id,
+        task_queue=deployment.task_queue,
+        memo={"theirs": theirs, names.MEMO_MESSAGE_ID: "m-1"},
+    )
+    await new_history(deployment, "odd")
+    told = await deployment.handle("odd").describe()
+    assert await told.memo_value(names.MEMO_MESSAGE_ID) == "m-1"
+    assert "theirs" in told.raw_info.memo.fields
+    await deployment.gate("p", paused=False)
+    assert (await deployment.result("odd")).outcome is TaskOutcome.DONE
+
+
+async def test_an_amendment_is_known_after_any_number_of_histories(deployments):
+    """A further run, over a ledger that forgot it, would pursue what it replaced."""
+    deployment = await deployments(policy={"budget": 1, "ask_cap": 0.05})
+    await deployment.worker()
+    deployment.meet(NEVER)
+    effect = await deployment.submit("amended", step(kind="toy.asked"))
+    row = await deployment.wait_for_row(
+        effect,
+        lambda row: (
+            row.state is State.QUARANTINED and (row.now - row.lease_until).total_seconds() > 1.1
+        ),
+    )
+    new = successor(deployment, "amended")
+    down = LookupKnobs(reply=Answer(status=503))
+    lost = SubmitKnobs(reply=Drop(how="reset"))
+    deployment.outside.rules.add(Rule(reference=new, submit=lost, lookup=down))
+    assert (await deployment.takeover("amended", amend(row, {"amount": 7}))).applied
+    await deployment.wait_for_row(new, lambda row: row.state is State.UNKNOWN)
+    for _ in range(2):
+        await new_history(deployment, "amended")
+    await deployment.handle("amended").terminate("ended from outside")
+    await run_in_ledger(deployment, FORGET, RAISE)
+    deployment.outside.rules.clear()
+    assert (
+        await deployment.client.submit(deployment.task("amended", step(kind="toy.asked")))
+    ).restarted
+    result = await deployment.result("amended")
+    assert [(done.effect_id, done.state) for done in result.steps] == [(new, State.SETTLED)]
+    assert (deployment.facts(effect), deployment.facts(new), deployment.submits(new)) == (0, 1, 1)
 
 
 async def test_a_stream_whose_chunks_are_held_for_long_goes_on_in_a_new_history(deployments):
@@ -209,3 +304,94 @@ async def test_a_command_that_meets_a_new_history_is_applied_once_or_refused(dep
         assert (await deployment.row(row.effect_id)).state is State.TAKEN_OVER
         assert deployment.submits(deployment.effect(name)) == 1
     assert UNFINISHED not in worker.log.read_text()
+
+
+class Undecided:
+    """An outside that never says whether it did anything, and takes its time over questions if told to."""
+
+    semantics = Semantics(
+        lookup=LookupBy.REFERENCE, in_flight_max=timedelta(0), max_duration=timedelta(seconds=60)
+    )
+
+    def __init__(self):
+        self.slow, self.questions = False, []
+
+    def prepare(self, effect):
+        return effect.effect_id.encode()
+
+    async def perform(self, call, permit):
+        permit.check()
+        raise ConnectionResetError
+
+    async def lookup(self, call, *, within):
+        if self.slow:
+            answer = asyncio.Event()
+            self.questions.append(answer)
+            await answer.wait()
+        return finding.Several(external_ids=("fact-1", "fact-2"))
+
+    async def aclose(self):
+        pass
+
+
+async def test_a_command_that_waits_its_turn_as_a_new_history_begins_is_applied(temporal_client):
+    """The answers to the command before it and to the turn arrive together, while no workflow runs."""
+    ledger, outside = ModelLedger(lambda: datetime.now(UTC)), Undecided()
+    policy = Policy(
+        queue="turn-toy",
+        lease=timedelta(seconds=0.3),
+        heartbeat=timedelta(seconds=60),
+        ask_quarantined=timedelta(seconds=1),
+        ask_first=timedelta(seconds=0.05),
+    )
+    serving = Serving(ledger, {"toy": Kind("toy", outside.semantics, policy, outside)}, "worker")
+    client = Client(temporal_client, task_queue="turn")
+    effect = effect_id(temporal_client.namespace, "turn-1", "do", 0)
+    handle = temporal_client.get_workflow_handle("turn-1")
+
+    def orchestrating():
+        (worker,) = build_workers(temporal_client, serving, Role(()), "turn")
+        return worker
+
+    async def quarantined():
+        case = await ledger.inspect(effect)
+        if case is None or case.row.state is not State.QUARANTINED:
+            return False
+        return (datetime.now(UTC) - case.row.lease_until).total_seconds() > 0.5
+
+    async def says(action):
+        word = Command(
+            action=action, operator="ada", reason="so", version=version, effect_id=effect
+        )
+        await handle.signal(names.TAKEOVER, word.model_dump(mode="json", exclude_none=True))
+
+    async def answered(left):
+        return len((await handle.describe()).raw_description.pending_activities) == left
+
+    async def taken():
+        return (await ledger.inspect(effect)).row.state is State.TAKEN_OVER
+
+    step = {"name": "do", "kind": "toy", "input": {}}
+    (acting,) = build_workers(
+        temporal_client, serving, Role(("turn-toy",), orchestrate=False), "turn"
+    )
+    async with acting:
+        async with orchestrating():
+            await client.submit({"task_id": "turn-1", "kind": "toy", "steps": [step]})
+            await wait_until(quarantined, 60)
+            outside.slow = True
+            await wait_until(lambda: len(outside.questions) == 1, 60, what="the turn's question")
+            version = (await ledger.inspect(effect)).row.version
+            for _ in range(40):  # so that a new history is due
+                await handle.signal(names.TAKEOVER, {"nonsense": 1})
+            await says(Action.DENY)
+            await wait_until(lambda: len(outside.questions) == 2, 60, what="the command's question")
+            await says(Action.TAKE)
+            await client.status("turn-1")  # it has heard of both
+        outside.questions[1].set()
+        await wait_until(lambda: answered(1), 60)
+        outside.questions[0].set()
+        await wait_until(lambda: answered(0), 60)
+        outside.slow = False
+        async with orchestrating():
+            await wait_until(taken, 60, what="the second command's turn")

@@ -1,0 +1,90 @@
+"""A workflow that somebody reset: what its first course began is remembered, whenever that was."""
+
+from __future__ import annotations
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+
+from ascertain.contracts.command import Action, Command
+from ascertain.contracts.effect import State
+from ascertain.errors import CommandRefused
+from ascertain.testing.knob import Answer, Drop, LookupKnobs, Rule, SubmitKnobs
+from tests.protocol.deployment import step
+from tests.protocol.test_restored import FORGET, RAISE, run_in_ledger
+from tests.protocol.test_undo import LOST, TAKE_BACK, stuck, undo
+from tests.waiting import wait_until
+
+NEVER = SubmitKnobs(commit="never", reply=Drop(how="reset"))
+DOWN = LookupKnobs(reply=Answer(status=503))
+
+
+async def decisions(deployment, task_id):
+    """The events at which the workflow had decided something; it can be reset to each."""
+    return [
+        event.event_id
+        async for event in deployment.handle(task_id).fetch_history_events()
+        if event.HasField("workflow_task_completed_event_attributes")
+    ]
+
+
+async def reset(deployment, task_id, event_id):
+    temporal = deployment.client.temporal
+    await temporal.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace=temporal.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=deployment.id(task_id)),
+            reason="somebody did",
+            workflow_task_finish_event_id=event_id,
+            request_id=deployment.id(task_id),
+        )
+    )
+
+
+async def test_when_a_task_began_is_known_after_a_reset(deployments):
+    """Its further run would count as younger than the restore, and send what the ledger forgot."""
+    deployment = await deployments(policy={"ask_quarantined": 60})
+    await deployment.worker()
+    steps = (step("a", "toy.asked"), step("b", "toy.asked"))
+    a, b = deployment.effect("old", "a"), deployment.effect("old", "b")
+    deployment.make_fact(b, amount=2)  # it differs, so a person is waited for
+    deployment.meet(NEVER, key=b)
+    await deployment.submit("old", *steps)
+    await deployment.wait_for_row(b, lambda row: row.state is State.QUARANTINED)
+    last = (await decisions(deployment, "old"))[-1]
+    await run_in_ledger(deployment, FORGET, RAISE)
+    await reset(deployment, "old", last)
+    await deployment.handle("old").terminate("ended from outside")
+    assert (await deployment.client.submit(deployment.task("old", *steps))).restarted
+    await deployment.wait_for_row(a, lambda row: row.state is State.SETTLED)
+    assert (await deployment.ledger.audit(a))[0].evidence.rule == "restored"
+    assert deployment.facts(a) == 1
+
+
+async def test_an_undo_that_was_begun_before_a_reset_is_asked_for_before_the_task_ends(deployments):
+    deployment = await deployments()
+    steps = ({**step("a"), "undo": TAKE_BACK}, step("b", "toy.neither"))
+    first, waiting = await stuck(deployment, "back", *steps)
+    undone = deployment.effect("back", "a~undo")
+    deployment.outside.rules.add(Rule(reference=undone, submit=LOST, lookup=DOWN))
+    assert (await deployment.takeover("back", undo(first))).applied
+    await deployment.wait_for_row(undone, lambda row: row.state is State.UNKNOWN)
+    await reset(deployment, "back", (await decisions(deployment, "back"))[0])
+    exists = Command(
+        action=Action.CONFIRM,
+        operator="ada",
+        reason="seen",
+        version=waiting.version,
+        receipt={"external_id": "seen-1"},
+        effect_id=waiting.effect_id,
+    )
+
+    async def confirmed():
+        try:
+            return (await deployment.takeover("back", exists)).applied
+        except CommandRefused:  # the run has not come to that step yet
+            return False
+
+    await wait_until(confirmed, 60)
+    deployment.outside.rules.clear()
+    await deployment.result("back")
+    assert (await deployment.row(undone)).state is State.SETTLED
