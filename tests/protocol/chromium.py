@@ -27,6 +27,8 @@ FLAGS = (
 )
 INSTALL = ("apt-get", "install", "-y", "--no-install-recommends", "chromium")
 PATIENCE_S = 60
+# After so long a person reads the page anew, so often at most.
+SOON_S, TRIES = 20, 5
 
 
 async def program() -> str:
@@ -141,6 +143,19 @@ class Chromium:
                 "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1
             )
 
+    async def reach(self, selector: str, text: str, *, shows: str) -> str:
+        """Click, and read the page anew where that leads to nothing; all that is shown then."""
+        for _ in range(TRIES - 1):
+            await self.click(selector, text)
+            try:
+                return await self.wait_for_text(shows, SOON_S)
+            except (
+                AssertionError
+            ):  # the click was lost, or what the page asked for was not answered
+                await self.send("Page.reload")
+        await self.click(selector, text)
+        return await self.wait_for_text(shows)
+
     async def type(self, text: str) -> None:
         """Type into what has the focus."""
         await self.send("Input.insertText", text=text)
@@ -150,14 +165,14 @@ class Chromium:
         tree = await self.send("Page.getFrameTree")
         return "\n".join([await self._shown(frame) for frame in _frames(tree["frameTree"])])
 
-    async def wait_for_text(self, wanted: str) -> str:
+    async def wait_for_text(self, wanted: str, within_s: float = PATIENCE_S) -> str:
         """All that is shown, once it contains this."""
 
         async def shown() -> str | None:
             text = await self.text()
             return text if wanted in text else None
 
-        return await wait_until(shown, PATIENCE_S, what=f"{wanted!r} on the page")
+        return await wait_until(shown, within_s, what=f"{wanted!r} on the page")
 
     async def screenshot(self, path: Path) -> None:
         """Keep what the page looks like."""

@@ -54,9 +54,8 @@ async def test_a_person_finds_reads_and_decides_a_quarantined_task_in_the_web_ui
         await browser.goto(f"{ui}?query={quote(WAITING)}")
         await browser.wait_for_text(task_id)
         await browser.screenshot(pictures / "web-ui-quarantined.png")
-        await browser.click("a", task_id)
-        await browser.click("a[role=tab]", "User Metadata")
-        known = await browser.wait_for_text("as signal or update")
+        await browser.reach("a", task_id, shows="User Metadata")
+        known = await browser.reach("a[role=tab]", "User Metadata", shows="as signal or update")
         assert row.effect_id in known
         await browser.screenshot(pictures / "web-ui-details.png")
         await browser.click("button", "More Actions")
