@@ -118,13 +118,15 @@ def listens(pid: int, port: int) -> bool:
     """Whether it is this process that listens on this port of 127.0.0.1, and not one that was quicker.
 
     Source:
-        Linux's proc(5): ``/proc/net/tcp`` and ``/proc/pid/fd``; elsewhere the answer is always yes.
+        Linux's proc(5): ``/proc/net/tcp`` and ``/proc/pid/fd``; where they cannot be read the answer is yes.
     """
     if sys.platform != "linux":
         return True
     sockets = _listening(f"0100007F:{port:04X}")
     try:
         return any(file.readlink().name in sockets for file in Path(f"/proc/{pid}/fd").iterdir())
+    except PermissionError:  # root in a container may not look into another user's process
+        return True
     except OSError:  # it ended, or closed one of them while we looked
         return False
 

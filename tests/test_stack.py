@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
 import shutil
 import signal
 import stat
@@ -24,7 +25,7 @@ from ascertain.contracts import names
 from ascertain.errors import SetupError
 from starter import server as servers
 from starter.postgres import EmbeddedPostgres
-from starter.process import Account, free_port
+from starter.process import Account, free_port, listens
 from starter.temporal import TemporalServer
 from tests.waiting import wait_until
 
@@ -310,6 +311,18 @@ async def test_a_server_whose_port_another_one_takes_first_does_not_count_as_rea
     async with TemporalServer(tmp_path / "quicker", port=free_port, in_memory=True):
         with pytest.raises(SetupError, match=r"(?s)ended at once .*address already in use"):
             await TemporalServer(tmp_path / "slower", port=free_port, in_memory=True).start()
+
+
+def test_of_a_process_that_may_not_be_looked_into_it_is_believed_that_it_listens(free_port):
+    """Root in a container is not always let into the processes of the user that PostgreSQL runs as."""
+    ours = os.geteuid()
+    assert not listens(os.getpid(), free_port)
+    if ours == 0:
+        os.seteuid(pwd.getpwnam("nobody").pw_uid)
+    try:
+        assert listens(1, free_port)
+    finally:
+        os.seteuid(ours)
 
 
 async def test_a_folder_that_holds_other_things_is_left_alone(server_directory):

@@ -316,8 +316,11 @@ class TaskWorkflow:
         """A ledger that is restored forgets it, and a further run knows of this one its memo alone."""
         self._amended[effect.step] = Amendment(revision=effect.revision, input=effect.input)
         if workflow.patched(names.REMEMBERS_AMENDMENTS):
-            told = {step: by.model_dump(mode="json") for step, by in self._amended.items()}
-            workflow.upsert_memo({names.MEMO_AMENDED: told})
+            workflow.upsert_memo(self._memo_of_amendments())
+
+    def _memo_of_amendments(self) -> dict[str, object]:
+        told = {step: by.model_dump(mode="json") for step, by in self._amended.items()}
+        return {names.MEMO_AMENDED: told} if told else {}
 
     def _continue(self) -> None:
         """Long waits make long histories: go on in a new one. Open commands are answered first."""
@@ -341,7 +344,8 @@ class TaskWorkflow:
         )
         content = self._task.model_dump(mode="json", exclude_defaults=True)
         # The server gives on what the first history was started with, and nothing that was told since.
-        memo = {**memo_so_far(), names.MEMO_BEGUN_AT: self._begun_at.isoformat()}
+        begun_at = {names.MEMO_BEGUN_AT: self._begun_at.isoformat()}
+        memo = {**memo_so_far(), **begun_at, **self._memo_of_amendments()}
         workflow.continue_as_new(Continuation(task=content, progress=progress), memo=memo)
 
     @workflow.update(name=names.TAKEOVER, description="A person's command for the open effect")
