@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
+    from ascertain.contracts.continuation import Progress
     from ascertain.contracts.task import Step, Task
 
 UNDO_SUFFIX = "~undo"
@@ -86,3 +87,11 @@ def task_fingerprint(task: Task) -> str:
 def undo_step(step: str) -> str:
     """The step name of the effect that takes ``step`` back; no step of a task can have this name."""
     return step + UNDO_SUFFIX
+
+
+def ordered_back(progress: Progress) -> list[str]:
+    """The steps that persons ordered to be taken back, of those too that are by now."""
+    if not progress.given_up:
+        return []
+    undone = (done.step.removesuffix(UNDO_SUFFIX) for done in progress.undone)
+    return [*dict.fromkeys((*undone, *progress.taking_back))]

@@ -25,7 +25,6 @@ from ascertain.contracts.task import Task, TaskResult
 from ascertain.door import admit, in_time, task_fingerprint
 from ascertain.ending import ended, is_task, turned_away
 from ascertain.errors import (
-    AscertainError,
     Conflict,
     InvalidTask,
     LedgerDown,
@@ -33,8 +32,10 @@ from ascertain.errors import (
     SetupError,
     TemporalDown,
 )
+from ascertain.predecessor import given_on, is_continued, started_with
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import timedelta
 
     from temporalio.client import (
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
         WorkflowHandle,
     )
 
-    from ascertain.contracts.value import JsonObject
     from ascertain.ports import Deliveries
 
 log = logging.getLogger("ascertain.starting")
@@ -112,9 +112,8 @@ class Starting:
                 raise
             return await self._met_again(task)
         try:
-            run_id = await self.start(
-                task, WorkflowIDReusePolicy.REJECT_DUPLICATE, begun_at=begun_at
-            )
+            before = {names.MEMO_BEGUN_AT: begun_at.isoformat()} if begun_at else {}
+            run_id = await self.start(task, WorkflowIDReusePolicy.REJECT_DUPLICATE, before=before)
         except WorkflowAlreadyStartedError:
             return await self._met_again(task)
         return Submitted(task.task_id, run_id)
@@ -127,8 +126,7 @@ class Starting:
         *,
         task_queue: str | None = None,
         task_timeout: timedelta | None = None,
-        begun_at: datetime | None = None,
-        amended: JsonObject | None = None,
+        before: Mapping[str, object] | None = None,
     ) -> str:
         """Start a run of an admitted task and give its id.
 
@@ -136,8 +134,7 @@ class Starting:
             task: The task.
             reuse: When a task that is over may have a further run.
             progress: What the run is given over from an earlier one.
-            begun_at: When the task's first run was started; None: this is it.
-            amended: What persons replaced inputs by while earlier runs pursued them.
+            before: What its memo says of earlier runs; None: it is the first.
             task_queue: Where it runs; None: where all others do.
             task_timeout: Of its workflow tasks; None: that of all others.
 
@@ -162,8 +159,7 @@ class Starting:
                     names.MEMO_FINGERPRINT: task_fingerprint(task),
                     names.MEMO_MESSAGE_ID: task.message_id,
                     **({names.MEMO_ONLY_ASCERTAINS: True} if begins_nothing else {}),
-                    **({names.MEMO_BEGUN_AT: begun_at.isoformat()} if begun_at else {}),
-                    **({names.MEMO_AMENDED: amended} if amended else {}),
+                    **(before or {}),
                 },
                 search_attributes=search_attributes(task),
                 rpc_timeout=RPC_TIMEOUT,
@@ -175,7 +171,7 @@ class Starting:
             handle = self.temporal.get_workflow_handle(task.task_id)
             with answered(f"look at task {task.task_id}"):
                 found = await handle.describe(rpc_timeout=RPC_TIMEOUT)
-            await self._refuse_other_content(task, handle, found)
+            await self._refuse_other_content(task, found)
             submitted = await self._again(task, found)
             if submitted is not None:
                 fate = Fate.RESTARTED if submitted.restarted else Fate.DUPLICATE
@@ -183,9 +179,7 @@ class Starting:
                 return submitted
         raise TemporalDown(f"task {task.task_id} changed {_RACES} times meanwhile; submit it again")
 
-    async def _refuse_other_content(
-        self, task: Task, handle: WorkflowHandle[Any, Any], found: WorkflowExecutionDescription
-    ) -> None:
+    async def _refuse_other_content(self, task: Task, found: WorkflowExecutionDescription) -> None:
         offered = task_fingerprint(task)
         if not is_task(found):
             await self._count(task, Fate.CONFLICT, offered)
@@ -196,7 +190,7 @@ class Starting:
         with answered(f"look at task {task.task_id}"):
             stored = await found.memo_value(names.MEMO_FINGERPRINT, default=None, type_hint=str)
             if stored is None:  # started by somebody who gave no memo: its content tells
-                stored = await self._content_fingerprint(handle)
+                stored = await self._content_fingerprint(task.task_id)
         if stored is None or stored == offered:
             return
         if not await turned_away(self.temporal, found):
@@ -219,8 +213,7 @@ class Starting:
             run_id = await self.start(
                 task,
                 WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
-                begun_at=await first_begun(found),
-                amended=await amended_before(found),
+                before=await given_on(self.temporal, found),
             )
             return Submitted(task.task_id, run_id, restarted=True)
         except (NotFound, WorkflowAlreadyStartedError):
@@ -231,27 +224,20 @@ class Starting:
             handle = self.temporal.get_workflow_handle(task_id, run_id=run_id)
             await handle.signal(names.PROCEED, rpc_timeout=RPC_TIMEOUT)
 
-    async def content(self, handle: WorkflowHandle[Any, Any]) -> Task:
-        """What the newest run of a task was started with, from the first event of its history.
+    async def content(self, task_id: str) -> Task:
+        """What the newest run of a task was started with.
 
         Raises:
             InvalidTask: It was started with no task.
+            NotFound: There is no such task.
+            TemporalDown: It cannot be told now.
         """
-        events = handle.fetch_history_events(page_size=1)
-        first = await anext(aiter(events))
-        payloads = first.workflow_execution_started_event_attributes.input.payloads
-        try:
-            (content,) = await self.temporal.data_converter.decode(payloads[:1], [dict[str, Any]])
-        except AscertainError:
-            raise
-        except Exception:  # noqa: BLE001  # a converter may raise anything over what anybody sent
-            raise InvalidTask("it was started with no task as JSON") from None
-        continued = set(content) == set(Continuation.model_fields)
-        return admit(content["task"] if continued else content)
+        content = await started_with(self.temporal, task_id)
+        return admit(content["task"] if is_continued(content) else content)
 
-    async def _content_fingerprint(self, handle: WorkflowHandle[Any, Any]) -> str | None:
+    async def _content_fingerprint(self, task_id: str) -> str | None:
         try:
-            return task_fingerprint(await self.content(handle))
+            return task_fingerprint(await self.content(task_id))
         except InvalidTask:
             return None  # that run refuses itself, and says so in its result
 
@@ -266,26 +252,6 @@ class Starting:
             await self.deliveries.count(delivery)
         except (LedgerDown, SetupError) as error:
             log.warning("a %s of task %s was not counted: %s", fate, task.task_id, error)
-
-
-async def first_begun(found: WorkflowExecutionDescription) -> datetime:
-    """When the first run of a task was started, of those that gave it on."""
-    told = await found.memo_value(names.MEMO_BEGUN_AT, default=None, type_hint=str)
-    if told is not None:
-        return datetime.fromisoformat(told)
-    # Of a run that was reset, start_time is when that was done.
-    extended = found.raw_description.workflow_extended_info
-    if not extended.HasField("original_start_time"):
-        return found.start_time
-    return min(found.start_time, extended.original_start_time.ToDatetime(UTC))
-
-
-async def amended_before(found: WorkflowExecutionDescription) -> JsonObject | None:
-    """What persons replaced inputs by while runs of a task pursued them, of those that gave it on."""
-    told: JsonObject | None = await found.memo_value(
-        names.MEMO_AMENDED, default=None, type_hint=dict[str, Any]
-    )
-    return told
 
 
 def search_attributes(task: Task) -> TypedSearchAttributes:

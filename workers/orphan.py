@@ -12,7 +12,7 @@ from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts.continuation import Progress
 from ascertain.ending import is_task, turned_away
 from ascertain.errors import InvalidTask, NotFound
-from ascertain.starting import amended_before, first_begun
+from ascertain.predecessor import given_on
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -47,9 +47,7 @@ class TemporalTasks:
             found = await self._describe(task_id)
             if not is_task(found) or await turned_away(self._client.temporal, found):
                 return False
-            with answered(f"read what task {task_id} was started with"):
-                handle = self._client.temporal.get_workflow_handle(task_id)
-                task = await self._client.starting.content(handle)
+            task = await self._client.starting.content(task_id)
             if found.status is WorkflowExecutionStatus.RUNNING:
                 return True
             timeout = found.raw_description.execution_config.default_workflow_task_timeout
@@ -63,8 +61,7 @@ class TemporalTasks:
                 ),
                 task_queue=found.task_queue,
                 task_timeout=timeout.ToTimedelta() or None,
-                begun_at=await first_begun(found),
-                amended=await amended_before(found),
+                before=await given_on(self._client.temporal, found),
             )
         except (InvalidTask, NotFound):
             return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ascertain.connection import answered
 from ascertain.errors import InvalidTask, NotFound
 
 if TYPE_CHECKING:
@@ -22,10 +21,8 @@ class ReplayedTasks:
 
     async def content(self, task_id: str) -> Task | None:
         """See ``recovery.ReplayTasks.content``: from the first event of the latest run."""
-        handle = self._client.temporal.get_workflow_handle(task_id)
         try:
-            with answered(f"look at task {task_id}"):
-                return await self._client.starting.content(handle)
+            return await self._client.starting.content(task_id)
         except (InvalidTask, NotFound):
             return None
 

@@ -89,15 +89,17 @@ def _read(content: object) -> tuple[Task, Progress]:
 
 
 def given_on() -> Progress:
-    """When an earlier run of the task was started, and what was amended, if whoever started this one said so.
+    """When an earlier run was started, and what persons said to it, if whoever started this one said so.
 
     Raises:
-        ApplicationError: ``InvalidTask``: what was said is no time, or no amendments.
+        ApplicationError: ``InvalidTask``: what was said is no time, no amendments or no steps.
     """
     begun_at = _memo(names.MEMO_BEGUN_AT, "begun_at", None, "a time such as 2027-01-31T18:00:00Z")
     form = 'by step its new revision and input: {"STEP": {"revision": 1, "input": {}}}'
     amended = _memo(names.MEMO_AMENDED, "amended", {}, form)
-    return begun_at.model_copy(update={"amended": amended.amended})
+    ordered = _memo(names.MEMO_GIVEN_UP, "taking_back", (), 'names of steps: ["STEP"]')
+    said = {"amended": amended.amended, "taking_back": ordered.taking_back}
+    return begun_at.model_copy(update=said)
 
 
 def memo_so_far() -> dict[str, object]:

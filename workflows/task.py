@@ -117,8 +117,9 @@ class TaskWorkflow:
         self._only_ascertain = progress.only_ascertain and not self._proceeds
         self._ended, self._answered = progress.ended, dict(progress.answered)
         self._cancelling = self._cancelling or progress.cancelling
-        self._given_up, self._taking_back = progress.given_up, list(progress.taking_back)
         before = given_on()
+        ordered = (*before.taking_back, *keys.ordered_back(progress))
+        self._taking_back, self._given_up = [*dict.fromkeys(ordered)], bool(ordered)
         self._begun_at = progress.begun_at or before.begun_at or self._begun_at
         self._amended = {**before.amended, **progress.amended}
         if progress.shown is not None:
@@ -177,8 +178,9 @@ class TaskWorkflow:
         takes_back = self._takes_back(task, self._ending)
         if takes_back or rest:
             await self._back(task, None if takes_back else rest)
-            if any(done.state is State.CLEAR for done in self._undone):
-                self._ending = TaskOutcome.CANCELLED  # an undo is still owed
+        owes = any(done.state is State.CLEAR for done in self._undone)
+        if owes and (takes_back or rest or workflow.patched(names.REMEMBERS_UNDO)):
+            self._ending = TaskOutcome.CANCELLED
         return self._ending
 
     async def _rest(self, task: Task) -> frozenset[str]:
@@ -265,12 +267,21 @@ class TaskWorkflow:
 
     async def _take_back(self) -> None:
         """What persons ordered to be taken back, before anything else is touched."""
-        while self._task is not None and self._taking_back:
-            step = self._taking_back[0]
-            undo = undo_of(self._task, next(done for done in self._steps if done.step == step))
-            if undo is not None:
-                self._undone.append(await self._pursue(undo))
-            self._taking_back.remove(step)
+        while self._task is not None and (owed := self._owed(self._task)):
+            self._undone.append(await self._pursue(next(iter(owed.values()))))
+
+    def _owed(self, task: Task) -> dict[str, Effect]:
+        """What was ordered to be taken back and is not yet, by step; of a step, once it is known to exist."""
+        settled = {done.step: done for done in self._steps if done.state is State.SETTLED}
+        undone = {done.step for done in self._undone}
+        undoing = {
+            step: undo_of(task, settled[step]) for step in self._taking_back if step in settled
+        }
+        return {
+            step: undo
+            for step, undo in undoing.items()
+            if undo is not None and undo.step not in undone
+        }
 
     async def _pursue(self, effect: Effect) -> StepResult:
         undo = effect.undoes is not None
@@ -316,24 +327,29 @@ class TaskWorkflow:
         """A ledger that is restored forgets it, and a further run knows of this one its memo alone."""
         self._amended[effect.step] = Amendment(revision=effect.revision, input=effect.input)
         if workflow.patched(names.REMEMBERS_AMENDMENTS):
-            workflow.upsert_memo(self._memo_of_amendments())
+            workflow.upsert_memo(self._memo_of_persons())
 
-    def _memo_of_amendments(self) -> dict[str, object]:
+    def _memo_of_persons(self) -> dict[str, object]:
+        """What persons said that every further run of the task must know."""
         told = {step: by.model_dump(mode="json") for step, by in self._amended.items()}
-        return {names.MEMO_AMENDED: told} if told else {}
+        return {
+            **({names.MEMO_AMENDED: told} if told else {}),
+            **({names.MEMO_GIVEN_UP: self._taking_back} if self._taking_back else {}),
+        }
 
     def _continue(self) -> None:
         """Long waits make long histories: go on in a new one. Open commands are answered first."""
         # A lock that was just let go of is nobody's, though a command waits for it.
         if not workflow.all_handlers_finished() or self._pursuit is None or self._task is None:
             return
+        owed = self._owed(self._task)
         progress = Progress(
             steps=tuple(self._steps),
             undone=tuple(self._undone),
             ending=self._ending,
-            route=None if self._taking_back else self._pursuit.route,
+            route=None if owed else self._pursuit.route,
             only_ascertain=self._only_ascertain,
-            taking_back=tuple(self._taking_back),
+            taking_back=tuple(owed),
             given_up=self._given_up,
             amended=self._amended,
             ended=self._ended,
@@ -345,7 +361,7 @@ class TaskWorkflow:
         content = self._task.model_dump(mode="json", exclude_defaults=True)
         # The server gives on what the first history was started with, and nothing that was told since.
         begun_at = {names.MEMO_BEGUN_AT: self._begun_at.isoformat()}
-        memo = {**memo_so_far(), **begun_at, **self._memo_of_amendments()}
+        memo = {**memo_so_far(), **begun_at, **self._memo_of_persons()}
         workflow.continue_as_new(Continuation(task=content, progress=progress), memo=memo)
 
     @workflow.update(name=names.TAKEOVER, description="A person's command for the open effect")
@@ -529,6 +545,8 @@ class TaskWorkflow:
         if answer.applied:
             self._given_up = True
             self._taking_back.append(done.step)
+            if workflow.patched(names.REMEMBERS_UNDO):
+                workflow.upsert_memo(self._memo_of_persons())
             pursuit.wake()
         return answer
 

@@ -171,9 +171,7 @@ async def _content(client: Client, task_id: str) -> tuple[Task | None, tuple[str
     """What the task was started with, or why that cannot be read here."""
     try:
         async with asyncio.timeout(_ANSWER_WITHIN_S):
-            with answered(f"read the input of task {task_id}"):
-                handle = client.temporal.get_workflow_handle(task_id)
-                return await client.starting.content(handle), ()
+            return await client.starting.content(task_id), ()
     except InvalidTask:
         why = "it is encrypted under keys that are not here, or was no task as JSON"
     except (TimeoutError, AscertainError) as error:

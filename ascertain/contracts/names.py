@@ -58,6 +58,7 @@ HEARS_TO_THE_LAST: Final = "hears_to_the_last"
 LOOKS_AFTER_REST: Final = "looks_after_rest"
 RECORDS_FIRST: Final = "records_first"
 REMEMBERS_AMENDMENTS: Final = "remembers_amendments"
+REMEMBERS_UNDO: Final = "remembers_undo"
 NEXUS_SERVICE: Final = "ascertain"
 NEXUS_TASK: Final = "task"
 
@@ -76,6 +77,8 @@ MEMO_MESSAGE_ID: Final = "message_id"
 MEMO_BEGUN_AT: Final = "begun_at"
 # What persons replaced the inputs of its steps by; further runs are given it.
 MEMO_AMENDED: Final = "amended"
+# Stands once a person had a step taken back, with which: no further run begins another.
+MEMO_GIVEN_UP: Final = "given_up"
 # Stands on a run that begins nothing new; told to proceed, the run becomes the task's own.
 MEMO_ONLY_ASCERTAINS: Final = "only_ascertains"
 

@@ -1,0 +1,109 @@
+"""What persons ordered of a task holds for its further runs too, however its earlier ones ended."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ascertain.client import TaskEnded
+from ascertain.contracts import names
+from ascertain.contracts.command import Action, Command
+from ascertain.contracts.effect import State
+from ascertain.contracts.task import TaskOutcome
+from tests.protocol.deployment import step
+from tests.protocol.test_undo import TAKE_BACK, stuck, undo
+from tests.waiting import wait_until
+from workers.orphan import TemporalTasks
+
+STEPS = ({**step("a"), "undo": TAKE_BACK}, step("b", "toy.neither"), step("c"))
+LONG_AGO = datetime.now(UTC) - timedelta(days=3)
+
+
+async def given_up(deployment, task_id):
+    """A task that ends from outside before an undo which a person ordered could begin, and its open step."""
+    first, waiting = await stuck(deployment, task_id, *STEPS)
+    await deployment.gate("default", paused=True)
+    assert (await deployment.takeover(task_id, undo(first))).applied
+    await deployment.handle(task_id).terminate("ended from outside")
+    assert await deployment.ledger.inspect(deployment.effect(task_id, "a~undo")) is None
+    await deployment.gate("default", paused=False)
+    return waiting
+
+
+async def confirm(deployment, task_id, row):
+    exists = Command(
+        action=Action.CONFIRM,
+        operator="ada",
+        reason="seen",
+        version=row.version,
+        receipt={"external_id": "seen-1"},
+        effect_id=row.effect_id,
+    )
+
+    async def opened():
+        at = (await deployment.status(task_id)).open
+        return at is not None and at.effect_id == row.effect_id and at.standing is not None
+
+    await wait_until(opened, 60)
+    assert (await deployment.takeover(task_id, exists)).applied
+
+
+async def taken_back(deployment, task_id):
+    """That it was ended as the person wanted, and how often the undo was sent."""
+    result = await deployment.result(task_id)
+    assert result.outcome is TaskOutcome.ABANDONED
+    assert [done.step for done in result.steps] == ["a", "b"]
+    assert [(done.step, done.state) for done in result.undone] == [("a~undo", State.SETTLED)]
+    assert deployment.submits(deployment.effect(task_id, "c")) == 0
+    return deployment.submits(deployment.effect(task_id, "a~undo"))
+
+
+async def test_a_task_that_a_person_gave_up_begins_no_step_when_it_is_submitted_again(deployments):
+    deployment = await deployments()
+    waiting = await given_up(deployment, "again")
+    assert (await deployment.client.submit(deployment.task("again", *STEPS))).restarted
+    await confirm(deployment, "again", waiting)
+    assert await taken_back(deployment, "again") == 1
+
+
+async def test_an_ordered_undo_is_still_owed_by_a_task_whose_begun_effects_are_ascertained(
+    deployments,
+):
+    deployment = await deployments()
+    waiting = await given_up(deployment, "swept")
+    assert await TemporalTasks(deployment.client).ascertain(deployment.id("swept"))
+    await confirm(deployment, "swept", waiting)
+    with pytest.raises(TaskEnded, match="submit the task again"):
+        await deployment.result("swept")
+    assert deployment.submits(deployment.effect("swept", "a~undo")) == 0
+    assert (await deployment.client.submit(deployment.task("swept", *STEPS))).restarted
+    assert await taken_back(deployment, "swept") == 1
+
+
+async def test_what_stands_only_in_what_the_last_run_was_started_with_is_given_on(deployments):
+    """An earlier release told its next history all of this, and its memo nothing."""
+    deployment = await deployments()
+    told = {
+        "begun_at": LONG_AGO.isoformat(),
+        "given_up": True,
+        "steps": [{"step": "a", "effect_id": "ef1-a", "state": "SETTLED"}],
+        "undone": [{"step": "a~undo", "effect_id": "ef1-a-undo", "state": "SETTLED"}],
+        "amended": {"b": {"revision": 1, "input": {"amount": 7}}},
+    }
+    task = deployment.task("older", *STEPS)
+    await deployment.client.temporal.start_workflow(
+        names.TASK_WORKFLOW,
+        {"task": task, "progress": told},
+        id=task["task_id"],
+        task_queue=deployment.task_queue,
+    )
+    await deployment.handle("older").terminate("ended from outside")
+    assert (await deployment.client.submit(task)).restarted
+    memo = await (await deployment.handle("older").describe()).memo()
+    assert datetime.fromisoformat(memo[names.MEMO_BEGUN_AT]) == LONG_AGO
+    assert (memo[names.MEMO_AMENDED], memo[names.MEMO_GIVEN_UP]) == (told["amended"], ["a"])
+    await deployment.worker()
+    result = await deployment.result("older")
+    assert result.outcome is TaskOutcome.ABANDONED
+    assert [deployment.submits(deployment.effect("older", name)) for name in "abc"] == [0, 0, 0]
