@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from ascertain.contracts.finding import Finding
     from ascertain.contracts.replay import Item
     from ascertain.contracts.task import Task
-    from ascertain.ports import Kind
+    from ascertain.ports import Case, Kind
     from ascertain.recovery import ReplayBook, ReplayTasks
 
 # An outside that limits its callers is asked again after so many seconds before it counts as down.
 PAUSES_S = (1, 2, 4)
 AT_ONCE = 16
+# Right after an outage an empty answer says nothing yet; so long it is waited for, not left to a person.
+SOON = timedelta(seconds=30)
 # What a retry can settle without a person; the rest is left to one.
 WORTH_A_RETRY = frozenset({Outlook.THERE, Outlook.ABSENT, Outlook.KEY_ALIVE})
 
@@ -63,7 +65,7 @@ class ReplayAsk:
         await self._book.foresee(replay_id, item.effect_id, outlook, result, detail)
 
     async def _outlook(self, item: Item) -> Seen:
-        case = await self._serving.ledger.inspect(item.effect_id)
+        case = await self._case(item)
         if case is None or _has_moved(item, case.row):
             return Outlook.MOVED, f"it is {case.row.state if case else 'gone'} now"
         served = self._serving.find(item.kind)
@@ -74,6 +76,20 @@ class ReplayAsk:
         if served.kind.semantics.lookup is None:
             return without_lookup(case.row, served.kind)
         return await self._look(served, case.row)
+
+    async def _case(self, item: Item) -> Case | None:
+        """What stands; if an empty answer will soon say something, as it stands then."""
+        case = await self._serving.ledger.inspect(item.effect_id)
+        if case is None or _has_moved(item, case.row):
+            return case
+        served = self._serving.find(item.kind)
+        if not isinstance(served, Served) or served.kind.semantics.lookup is None:
+            return case
+        early = conclusive_at(case.row, served.kind) - case.row.now
+        if not timedelta(0) < early <= SOON:
+            return case
+        await asyncio.sleep(early.total_seconds())
+        return await self._serving.ledger.inspect(item.effect_id)
 
     async def _look(self, served: Served, row: EffectRow) -> Seen:
         try:

@@ -91,6 +91,20 @@ def one_fact_each(deployment, effects):
     return {effect: deployment.facts(effect) for effect in effects} == dict.fromkeys(effects, 1)
 
 
+async def test_the_dry_run_waits_where_an_empty_answer_soon_says_something(deployments):
+    deployment = await deployments(policy=ONE_TRY)
+    await deployment.worker()
+    deployment.outside.rules.add(Rule(times=1, submit=BUSY))
+    await deployment.submit(
+        "just-now", step(kind="toy.throttling"), partition=deployment.task_queue
+    )
+    effect = deployment.effect("just-now")
+    await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
+    tally = await tally_of(deployment, await start(deployment))
+    assert (tally.outlooks, tally.results) == ({"ABSENT": 1}, {"DONE": 1})
+    assert one_fact_each(deployment, [effect])
+
+
 async def test_the_dry_run_asks_for_every_item_and_changes_nothing(deployments):
     deployment = await deployments(policy=SOME_TRIES)
     await deployment.worker()
