@@ -25,6 +25,7 @@ from activities.serving import Serving
 from activities.sweep import Sweep
 from ascertain.client import Client as TaskClient
 from ascertain.contracts.poller import poller
+from workers import bytecode
 from workers.discretion import Discretion
 from workers.nexus import TaskService
 from workers.orphan import TemporalTasks
@@ -72,6 +73,7 @@ def identity() -> str:
 
 def sandbox() -> SandboxedWorkflowRunner:
     """The one runner for all our workflows."""
+    bytecode.keep("ascertain", "workflows")
     restrictions = SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
     return SandboxedWorkflowRunner(restrictions=restrictions)
 
