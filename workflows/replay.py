@@ -29,6 +29,7 @@ with workflow.unsafe.imports_passed_through():
         Tally,
     )
 
+from workflows.answered import with_answer
 from workflows.argument import NOTHING, applied, argument, said
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ ResultT = TypeVar("ResultT")
 CHUNK = 200
 LONGEST = timedelta(hours=6)
 HEARTBEAT = timedelta(seconds=10)
-# Repeats come within minutes; what is kept travels from history to history.
-ANSWERS_KEPT = 20
 PERSISTENT = RetryPolicy(
     initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=20)
 )
@@ -243,8 +242,8 @@ class ReplayWorkflow:
             return before
         answer = apply(word)
         if answer.applied and word.request_id:
-            answered = {**self._progress.answered, word.request_id: answer}
-            self._move(answered=dict([*answered.items()][-ANSWERS_KEPT:]))
+            answered = with_answer(self._progress.answered, word.request_id, answer)
+            self._move(answered=answered)
         return answer
 
     def _pause(self, word: Say) -> Said:
