@@ -179,6 +179,30 @@ async def test_an_amendment_is_known_after_any_number_of_histories(deployments):
     assert (deployment.facts(effect), deployment.facts(new), deployment.submits(new)) == (0, 1, 1)
 
 
+async def test_an_amendment_that_an_older_history_gave_over_is_put_back_into_the_memo(deployments):
+    """A further run knows of the one before it its memo alone."""
+    deployment = await deployments(policy={"held_recheck": 0.05})
+    await deployment.worker()
+    await deployment.gate("p", paused=True)
+    amended = {"do": {"revision": 1, "input": {"amount": 7}}}
+    task = admit(deployment.task("given", partition="p"))
+    await deployment.client.temporal.start_workflow(
+        names.TASK_WORKFLOW,
+        {
+            "task": task.model_dump(mode="json", exclude_defaults=True),
+            "progress": {"amended": amended},
+        },
+        id=task.task_id,
+        task_queue=deployment.task_queue,
+    )
+    await new_history(deployment, "given")
+    told = await deployment.handle("given").describe()
+    assert await told.memo_value(names.MEMO_AMENDED) == amended
+    await deployment.gate("p", paused=False)
+    (done,) = (await deployment.result("given")).steps
+    assert (done.effect_id, done.state) == (successor(deployment, "given"), State.SETTLED)
+
+
 async def test_a_stream_whose_chunks_are_held_for_long_goes_on_in_a_new_history(deployments):
     deployment = await deployments()
     await deployment.worker()
