@@ -17,6 +17,7 @@ from ascertain.connection import connect_temporal
 from ascertain.contracts.secret import named_in
 from ascertain.ledger.postgres import open_ledger
 from ascertain.watch import Watch
+from workers.ledger import refuse_another
 from workers.metered import metered
 from workers.namespace import ensure_search_attributes
 from workers.registry import build_kinds, close
@@ -62,7 +63,8 @@ async def serve(
         LedgerDown: No ledger answers.
         WrongSchema: The ledger must be migrated first.
         InvalidSettings: The deployment file does not fit the adapters, ``OTEL_`` variables are wrong, or
-            metrics cannot be served where they should be; or the ledger's account lacks the worker's role.
+            metrics cannot be served where they should be; the ledger's account lacks the worker's role; or
+            others who serve the same task queues write to another ledger.
         MissingSecret: A kind that this process does names secrets that are not here.
     """
     telemetry.install(SERVICE)
@@ -82,7 +84,9 @@ async def serve(
             settings.ledger_url, connections=settings.ledger.connections, role="ascertain_worker"
         )
         stack.push_async_callback(ledger.aclose)
-        serving = dress(_serving(settings, kinds, ledger, await ledger.upkeep.origin()))
+        origin = await ledger.upkeep.origin()
+        await refuse_another(client, settings, origin)
+        serving = dress(_serving(settings, kinds, ledger, origin))
         workers = build_workers(client, serving, role, settings.task_queue, ledger.upkeep)
         stack.enter_context(Watch(HELD_UP, held_up(kinds)))
         _collect_less()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 
@@ -11,11 +13,14 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.taskqueue.v1 import PollerInfo
 from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 
-from ascertain.cli import poller
+from activities.serving import Serving
+from ascertain import poller
 from ascertain.errors import MissingSecret
 from ascertain.ledger import migration
+from ascertain.ledger.postgres import open_ledger
 from starter.process import free_port
 from tests.waiting import wait_until
+from workers.worker import Role, build_workers
 
 
 @pytest.fixture
@@ -93,53 +98,69 @@ async def second(postgres, template):
 async def test_doctor_tells_when_the_workers_write_to_another_ledger_than_it_reads(
     deployed, second
 ):
-    answer = await deployed.cli("doctor", "--json", ASCERTAIN_LEDGER_URL=second)
+    answer = await deployed.cli("doctor", "--json", code=7, ASCERTAIN_LEDGER_URL=second)
     (worker,) = [check for check in answer.document["checks"] if check["part"] == "worker"]
-    assert worker["verdict"] == "warning"
+    assert worker["verdict"] == "failed"
     assert worker["detail"].startswith("workers write to another ledger than this one, at ")
     assert "/cli_second: " in worker["detail"]
     assert "give this command and the workers the same ASCERTAIN_LEDGER_URL" in worker["advice"]
+
+
+async def test_a_worker_does_not_start_beside_those_that_write_to_another_ledger(deployed, second):
+    answer = await deployed.cli(
+        "worker", "--log-level", "error", code=7, ASCERTAIN_LEDGER_URL=second
+    )
+    assert answer.out == ""
+    assert "this worker does not start: it would write to the ledger at " in answer.sentence
+    assert "/cli_second, and others who asked for work of its task queues" in answer.sentence
+    assert re.search(r"sent again what this one knows: \S+:\d+ \(\d+ s ago\)", answer.sentence)
+    assert "start this one 75 s after the last has stopped" in answer.sentence
+
+
+@asynccontextmanager
+async def writing_to(url, client, queue):
+    """A worker that started in the same moment as another, and was not seen."""
+    ledger = await open_ledger(url)
+    serving = Serving(ledger, {}, "there:2", origin=await ledger.upkeep.origin())
+    (worker,) = build_workers(client, serving, Role(()), queue)
+    async with worker:
+        yield
+    await ledger.aclose()
 
 
 async def test_doctor_tells_workers_apart_that_write_to_different_ledgers(
     deployed, second, tmp_path
 ):
     config = tmp_path / "two.toml"
-    queued = KEYED.format(name="a.queued", secret="BANK", policy='queue = "two-own"')
-    config.write_text(f'task_queue = "two"{queued}')
-    start = ("worker", "--config", str(config))
-    only = ("--no-orchestrate", "--queue", "two-own")
-    given = {"ASCERTAIN_SECRET_BANK": "b"}
-    workers = [
-        await deployed.cli.start(*start, **given),
-        await deployed.cli.start(*start, *only, ASCERTAIN_LEDGER_URL=second, **given),
-    ]
+    queue = deployed.new_id("two")  # whoever ran before on it is not forgotten for a while
+    config.write_text(f'task_queue = "{queue}"')
+    doctor = ("doctor", "--config", str(config), "--json")
 
     async def told(**ledger):
-        doctor = ("doctor", "--config", str(config), "--json")
-        answer = await deployed.cli(*doctor, **given, **ledger)
-        checks = [each for each in answer.document["checks"] if each["part"] == "worker"]
-        return [each for each in checks if "2 ledgers" in each["detail"]]
+        process = await deployed.cli.start(*doctor, **ledger)
+        out, _ = await process.communicate()
+        checks = [each for each in json.loads(out)["checks"] if "2 ledgers" in each["detail"]]
+        return [*checks, process.returncode] if checks else None
 
+    worker = await deployed.cli.start("worker", "--config", str(config))
     try:
-        for worker in workers:
-            assert b"ready:" in await worker.stdout.readline()
-        (check,) = await wait_until(told, what="both workers")
-        assert check["verdict"] == "warning"
-        ours, theirs = (f":{worker.pid} (" for worker in workers)
-        this, other = check["detail"].split("; ")[:2]
-        assert this.startswith("workers write to 2 ledgers, this one, at ")
-        assert ours in this
-        assert theirs in other
-        assert "stop those on the wrong one now" in check["advice"]
-        (check,) = await told(ASCERTAIN_LEDGER_URL=second)
-        this, other = check["detail"].split("; ")[:2]
-        assert theirs in this
-        assert ours in other
+        assert b"ready:" in await worker.stdout.readline()
+        async with writing_to(second, deployed.client.temporal, queue):
+            check, code = await wait_until(told, what="both workers")
+            assert (check["verdict"], code) == ("failed", 7)
+            ours = f":{worker.pid} ("
+            this, other = check["detail"].split("; ")[:2]
+            assert this.startswith("workers write to 2 ledgers, this one, at ")
+            assert ours in this
+            assert "there:2 (" in other
+            assert "stop those on the wrong one now" in check["advice"]
+            check, _ = await told(ASCERTAIN_LEDGER_URL=second)
+            this, other = check["detail"].split("; ")[:2]
+            assert "there:2 (" in this
+            assert ours in other
     finally:
-        for worker in workers:
-            worker.terminate()
-            await worker.communicate()
+        worker.terminate()
+        await worker.communicate()
 
 
 def test_a_worker_that_died_is_not_believed_to_serve_for_as_long_as_the_server_remembers_it():

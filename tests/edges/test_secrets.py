@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,6 +27,7 @@ from tests.waiting import wait_until
 HEADER = "planted-7f3a91-do-not-tell"
 LEAKED = "planted-c2d8e4-raised"
 INPUT = "planted-input-55c0de"
+_numbers = count(1)
 TABLES = """
     select quote_ident(table_name) from information_schema.tables where table_schema = 'ascertain'
 """
@@ -150,7 +152,7 @@ class Deployment:
 
 @pytest.fixture(params=["sealed", "plain"])
 async def deployment(request, postgres, template, temporal, temporal_client):
-    name = f"secrets_{request.param}"
+    name = f"secrets_{request.param}_{next(_numbers)}"
     folder = Path(tempfile.mkdtemp(prefix="ascertain-secret-"))
     url = await postgres.create_database(name, template=template)
     async with Outside() as outside, Collector() as collector:
