@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from ascertain.contracts.replay import Said, Say
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 AnswerT = TypeVar("AnswerT")
+WordT = TypeVar("WordT", bound=Say)
 
 # Repeats come within minutes; what is kept travels from history to history.
 ANSWERS_KEPT = 20
 
 
-def with_answer(
-    answered: Mapping[str, AnswerT], request: str, answer: AnswerT
-) -> dict[str, AnswerT]:
-    """The answers that are kept from now on: this one, and the last ones before it."""
-    return dict([*{**answered, request: answer}.items()][-ANSWERS_KEPT:])
+class Answers(Generic[AnswerT]):
+    """The last answers; ``kept`` is what a new history is given over."""
+
+    def __init__(self, kept: Mapping[str, AnswerT] | None = None) -> None:
+        self.kept = dict(kept or {})
+
+    def before(self, request: str | None) -> AnswerT | None:
+        """What this very request was answered when it came first; None: it is new, or has no id."""
+        return self.kept.get(request or "")
+
+    def keep(self, request: str, answer: AnswerT) -> None:
+        """Remember an answer, and forget those that are older than the last ones."""
+        self.kept[request] = answer
+        self.kept = dict([*self.kept.items()][-ANSWERS_KEPT:])
+
+
+def hear(answers: Answers[Said], word: WordT, apply: Callable[[WordT], Said]) -> Said:
+    """Apply a person's word, once: what was applied gets its first answer when it comes again."""
+    before = answers.before(word.request_id)
+    if before is not None:
+        return before
+    answer = apply(word)
+    if answer.applied and word.request_id:
+        answers.keep(word.request_id, answer)
+    return answer

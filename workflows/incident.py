@@ -28,6 +28,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from ascertain.contracts.replay import ReplayRequest, Said, Say, Selection, Tally
 
+from workflows.answered import Answers, hear
 from workflows.argument import NOTHING, applied, argument, refusal, said
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class IncidentWorkflow:
         self._tally: Tally | None = None
         self._closed: Say | None = None
         self._refused: list[str] = []
+        self._answers: Answers[Said] = Answers()
 
     @workflow.run
     async def run(self, content: RawValue = NOTHING) -> IncidentStatus:
@@ -208,7 +210,7 @@ class IncidentWorkflow:
     @workflow.update(name=names.APPROVE, description='{"step", "operator", "reason"}')
     def approve(self, word: RawValue = NOTHING) -> Said:
         """Let the next step begin. Fails if it was not applied."""
-        return applied(names.APPROVE, self._approve(said(word, Approval)))
+        return applied(names.APPROVE, hear(self._answers, said(word, Approval), self._approve))
 
     @approve.validator
     def _approve_is_said(self, word: RawValue = NOTHING) -> None:
@@ -222,7 +224,7 @@ class IncidentWorkflow:
     @workflow.update(name=names.CLOSE, description='{"operator", "reason"}')
     def close(self, word: RawValue = NOTHING) -> Said:
         """End the incident; the gate stays as it is. Fails if it was not applied."""
-        return applied(names.CLOSE, self._close(said(word, Say)))
+        return applied(names.CLOSE, hear(self._answers, said(word, Say), self._close))
 
     @close.validator
     def _close_is_said(self, word: RawValue = NOTHING) -> None:
@@ -253,7 +255,7 @@ class IncidentWorkflow:
 
     def _hear(self, word: object, form: type[WordT], apply: Callable[[WordT], Said]) -> None:
         try:
-            answer = apply(said(word, form))
+            answer = hear(self._answers, said(word, form), apply)
         except ValueError as error:
             answer = Said(applied=False, message=str(error))
         if not answer.applied:

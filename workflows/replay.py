@@ -29,12 +29,10 @@ with workflow.unsafe.imports_passed_through():
         Tally,
     )
 
-from workflows.answered import with_answer
+from workflows.answered import Answers, hear
 from workflows.argument import NOTHING, applied, argument, said
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ascertain.contracts.replay import Group
 
 ResultT = TypeVar("ResultT")
@@ -62,6 +60,7 @@ class ReplayWorkflow:
             self._request = ReplayRequest(operator="nobody", reason="not begun")
             self._refusal = error
         self._progress = self._request.progress
+        self._answers = Answers(self._progress.answered)
         self._turn: workflow.ActivityHandle[Any] | None = None
         self._broken_off = False
 
@@ -173,7 +172,8 @@ class ReplayWorkflow:
 
     def _continue_if_long(self) -> None:
         if workflow.info().is_continue_as_new_suggested():
-            given = self._request.model_copy(update={"progress": self._progress})
+            progress = self._progress.model_copy(update={"answered": self._answers.kept})
+            given = self._request.model_copy(update={"progress": progress})
             workflow.continue_as_new(given)
 
     @property
@@ -186,7 +186,7 @@ class ReplayWorkflow:
     @workflow.update(name=names.PAUSE, description="Stop after what was told; nothing new is told")
     def pause(self, word: RawValue = NOTHING) -> Said:
         """Pause; what was told goes on by itself. Fails if it was not applied."""
-        return applied(names.PAUSE, self._hear(said(word, Say), self._pause))
+        return applied(names.PAUSE, hear(self._answers, said(word, Say), self._pause))
 
     @pause.validator
     def _pause_is_said(self, word: RawValue = NOTHING) -> None:
@@ -196,7 +196,7 @@ class ReplayWorkflow:
     def pause_signal(self, word: RawValue = NOTHING) -> None:
         """The same as the update, for tools that can only signal."""
         try:
-            self._hear(said(word, Say), self._pause)
+            hear(self._answers, said(word, Say), self._pause)
         except ValueError as error:
             workflow.logger.warning("a pause was refused: %s", error)
 
@@ -205,7 +205,7 @@ class ReplayWorkflow:
     )
     def resume(self, word: RawValue = NOTHING) -> Said:
         """Go on. Fails if it was not applied."""
-        return applied(names.RESUME, self._hear(said(word, Say), self._resume))
+        return applied(names.RESUME, hear(self._answers, said(word, Say), self._resume))
 
     @resume.validator
     def _resume_is_said(self, word: RawValue = NOTHING) -> None:
@@ -215,7 +215,7 @@ class ReplayWorkflow:
     def resume_signal(self, word: RawValue = NOTHING) -> None:
         """The same as the update, for tools that can only signal."""
         try:
-            self._hear(said(word, Say), self._resume)
+            hear(self._answers, said(word, Say), self._resume)
         except ValueError as error:
             workflow.logger.warning("a resume was refused: %s", error)
 
@@ -234,17 +234,6 @@ class ReplayWorkflow:
             pace=self._request.pace,
             tally=self._progress.tally,
         )
-
-    def _hear(self, word: Say, apply: Callable[[Say], Said]) -> Said:
-        """Apply a word, once: what was applied gets its first answer when it comes again."""
-        before = self._progress.answered.get(word.request_id or "")
-        if before is not None:
-            return before
-        answer = apply(word)
-        if answer.applied and word.request_id:
-            answered = with_answer(self._progress.answered, word.request_id, answer)
-            self._move(answered=answered)
-        return answer
 
     def _pause(self, word: Say) -> Said:
         if self._progress.phase is Phase.DONE:

@@ -15,7 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from ascertain.contracts.command import Action, Command, CommandAnswer, Freed
     from ascertain.contracts.fault import faults
 
-from workflows.answered import with_answer
+from workflows.answered import Answers
 from workflows.argument import decoded
 from workflows.content import admit_input, decision_about, effect_of
 
@@ -32,7 +32,7 @@ class Takeover:
     """
 
     def __init__(self, course: Course, view: View) -> None:
-        self.answered: dict[str, CommandAnswer] = {}
+        self.answers: Answers[CommandAnswer] = Answers()
         self._course = course
         self._view = view
         self._deciding = asyncio.Lock()
@@ -56,7 +56,7 @@ class Takeover:
 
     def _answered_before(self, given: Command) -> CommandAnswer | None:
         """What this very request was answered when it came first, whatever it would come to now."""
-        return self.answered.get(given.request_id or "") or self.answered.get(_pending(given))
+        return self.answers.before(given.request_id) or self.answers.before(_pending(given))
 
     def _admitted(self, given: Command) -> Command:
         """The command for the effect that it means, or a ValueError as a sentence for its sender."""
@@ -155,9 +155,9 @@ class Takeover:
         if not command.request_id:
             return
         if answer.applied:
-            self.answered = with_answer(self.answered, command.request_id, answer)
+            self.answers.keep(command.request_id, answer)
         elif answer.pending and workflow.patched(names.KNOWS_WHO_WAITS):
-            self.answered = with_answer(self.answered, _pending(command), answer)
+            self.answers.keep(_pending(command), answer)
 
 
 def _command(content: object) -> Command:

@@ -18,6 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from ascertain.contracts.status import TaskStatus, Timeline
     from ascertain.contracts.task import Task, TaskOutcome, TaskResult
 
+from workflows.answered import Answers
 from workflows.argument import NOTHING
 from workflows.content import admitted, memo_so_far
 from workflows.course import Course
@@ -76,7 +77,7 @@ class TaskWorkflow:
     def _go_on_from(self, task: Task, progress: Progress) -> None:
         only_ascertain = progress.only_ascertain and not self._proceeds
         self._course.begin(task, progress.model_copy(update={"only_ascertain": only_ascertain}))
-        self._ended, self._takeover.answered = progress.ended, dict(progress.answered)
+        self._ended, self._takeover.answers = progress.ended, Answers(progress.answered)
         if progress.shown is not None:
             self._view.resume(progress.shown)
 
@@ -135,7 +136,7 @@ class TaskWorkflow:
         if not workflow.all_handlers_finished() or course.pursuit is None or task is None:
             return
         told = {"ended": self._ended, "shown": self._view.shown()}
-        answered = {"answered": self._takeover.answered}
+        answered = {"answered": self._takeover.answers.kept}
         progress = course.progress(task).model_copy(update=told | answered)
         content = task.model_dump(mode="json", exclude_defaults=True)
         # The server gives on what the first history was started with, and nothing that was told since.

@@ -6,12 +6,11 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import typer
 from pydantic import ValidationError
 
-from ascertain.cli import shape
+from ascertain.cli import option, shape
 from ascertain.cli.failure import asked_once, by_hand
 from ascertain.cli.gate_command import EVERY
 from ascertain.cli.listing import checked_partition
@@ -54,7 +53,7 @@ class Change:
                 paused=paused,
                 by=self.operator,
                 reason=self.reason,
-                request_id=self.request_id or f"cli-{uuid4().hex}",
+                request_id=option.request_id(self.request_id),
                 ramp=self.ramp,
             )
         except ValidationError as error:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from ascertain.cli import output, place, shape, wording
 from ascertain.cli.failure import asked_once
 from ascertain.cli.gate_command import EVERY
-from ascertain.cli.replay import operations, print_tally, said
+from ascertain.cli.replay import operations, print_tally, tell
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.fault import faults
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ascertain.cli.place import Place
     from ascertain.contracts.gate import Gate
     from ascertain.contracts.incident import IncidentStatus
+    from ascertain.contracts.replay import Say
 
 
 async def open_(
@@ -96,8 +97,7 @@ async def status(partition: str, config: Path | None, *, as_json: bool) -> None:
 async def approve(
     partition: str,
     step: str | None,
-    operator: str,
-    reason: str,
+    word: Say,
     config: Path | None,
     *,
     as_json: bool,
@@ -107,6 +107,7 @@ async def approve(
     Raises:
         CommandRefused: Another step is next, or none waits.
         NotFound: The partition has no open incident.
+        TemporalDown: It is not known whether it begins.
     """
     asked = await operations(place.find(config))
     incident_id = f"{PREFIX}{partition}"
@@ -115,24 +116,23 @@ async def approve(
         if found.waiting_for is None:
             raise CommandRefused(f"{incident_id}: no step waits for approval: {_why(found)}")
         step = found.waiting_for
-    word = Approval(**said(operator, reason).model_dump(), step=Step(step))
-    message = await asked.say(incident_id, names.APPROVE, word)
-    _print(incident_id, message, as_json=as_json)
+    approval = Approval(**word.model_dump(), step=Step(step))
+    message = await tell(asked, incident_id, names.APPROVE, approval)
+    _print(incident_id, message, word, as_json=as_json)
 
 
-async def close(
-    partition: str, operator: str, reason: str, config: Path | None, *, as_json: bool
-) -> None:
+async def close(partition: str, word: Say, config: Path | None, *, as_json: bool) -> None:
     """End the incident.
 
     Raises:
         CommandRefused: A step is under way.
         NotFound: The partition has no open incident.
+        TemporalDown: It is not known whether it is closed.
     """
     asked = await operations(place.find(config))
     incident_id = f"{PREFIX}{partition}"
-    message = await asked.say(incident_id, names.CLOSE, said(operator, reason))
-    _print(incident_id, message, as_json=as_json)
+    message = await tell(asked, incident_id, names.CLOSE, word)
+    _print(incident_id, message, word, as_json=as_json)
 
 
 async def beside(where: Place, partition: str | None) -> list[tuple[dict[str, object], str]]:
@@ -251,9 +251,10 @@ def _next(found: IncidentStatus, gate: Gate | None) -> Iterable[str]:
             yield f"Its step resume was not done: `ascertain resume {partition}` opens the gate."
 
 
-def _print(incident_id: str, message: str, *, as_json: bool) -> None:
+def _print(incident_id: str, message: str, word: Say, *, as_json: bool) -> None:
     if as_json:
-        output.document({"incident_id": incident_id, "applied": True, "message": message})
+        told = {"applied": True, "message": message, "request_id": word.request_id}
+        output.document({"incident_id": incident_id, **told})
     else:
         output.line(f"Incident {incident_id}: {message}.")
 

@@ -79,14 +79,15 @@ def approve(
     ] = None,
     reason: option.Why,
     operator: option.Operator = None,
+    request_id: option.RequestId = None,
     config: option.Config = None,
     as_json: option.Json = False,
 ) -> None:
     """Let the next step begin. The order cannot be skipped; an approval given twice is given once."""
-    from ascertain.cli import incident
+    from ascertain.cli import incident, replay
 
-    who = option.operator_name(operator)
-    asyncio.run(incident.approve(partition, step, who, reason, config, as_json=as_json))
+    word = replay.said(option.operator_name(operator), reason, request_id)
+    asyncio.run(incident.approve(partition, step, word, config, as_json=as_json))
 
 
 def close(
@@ -94,11 +95,12 @@ def close(
     *,
     reason: option.Why,
     operator: option.Operator = None,
+    request_id: option.RequestId = None,
     config: option.Config = None,
     as_json: option.Json = False,
 ) -> None:
     """End the incident. The gate stays as it is: paused, if `resume` was not done."""
-    from ascertain.cli import incident
+    from ascertain.cli import incident, replay
 
-    who = option.operator_name(operator)
-    asyncio.run(incident.close(partition, who, reason, config, as_json=as_json))
+    word = replay.said(option.operator_name(operator), reason, request_id)
+    asyncio.run(incident.close(partition, word, config, as_json=as_json))

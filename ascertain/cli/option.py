@@ -8,6 +8,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Final
+from uuid import uuid4
 
 import typer
 
@@ -56,6 +57,11 @@ def operator_name(given: str | None) -> str:
         return os.environ.get("USER") or getpass.getuser()
     except (KeyError, OSError):
         raise typer.BadParameter("who are you? Say --operator NAME") from None
+
+
+def request_id(given: str | None) -> str:
+    """By which a repeat of a command is known: as said, or one that no other command has."""
+    return given or f"cli-{uuid4().hex}"
 
 
 def unused(file: Path, *, force: bool) -> Path:

@@ -8,12 +8,11 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
-from uuid import uuid4
 
 import typer
 from pydantic import ValidationError
 
-from ascertain.cli import output, place, wording
+from ascertain.cli import option, output, place, wording
 from ascertain.cli.failure import AwaitsSecond, Declined, InDoubt
 from ascertain.contracts.command import Action, Command
 from ascertain.contracts.fault import faults
@@ -64,7 +63,7 @@ class Order:
             "input": _input(self.new_input),
             "evidence": _object("--evidence", self.evidence) or {},
             "override": self.override,
-            "request_id": self.request_id or f"cli-{uuid4().hex}",
+            "request_id": option.request_id(self.request_id),
         }
         try:
             return Command.model_validate(typed)

@@ -9,11 +9,11 @@ from uuid import uuid4
 import typer
 from pydantic import ValidationError
 
-from ascertain.cli import output, place
+from ascertain.cli import option, output, place
 from ascertain.cli.failure import asked_once
 from ascertain.cli.hold import holds
 from ascertain.contracts.fault import faults
-from ascertain.contracts.incident import PREFIX
+from ascertain.contracts.incident import PREFIX, Approval
 from ascertain.contracts.replay import (
     ACTED,
     ASKED_FOR_INCIDENT,
@@ -24,7 +24,7 @@ from ascertain.contracts.replay import (
     Say,
     Tally,
 )
-from ascertain.errors import AscertainError, NotFound
+from ascertain.errors import AscertainError, NotFound, TemporalDown
 from ascertain.operation import Operations
 
 if TYPE_CHECKING:
@@ -157,19 +157,18 @@ def _came_to(replay_id: str, tally: Tally) -> str:
     return f"{report} lists what became of each item."
 
 
-async def say(
-    replay_id: str, what: str, operator: str, reason: str, config: Path | None, *, as_json: bool
-) -> None:
+async def say(replay_id: str, what: str, word: Say, config: Path | None, *, as_json: bool) -> None:
     """Pause or resume a replay.
 
     Raises:
         CommandRefused: It was not applied.
         NotFound: There is no such replay, or it is done.
+        TemporalDown: It is not known whether it was applied.
     """
-    word = said(operator, reason)
-    message = await (await operations(place.find(config))).say(replay_id, what, word)
+    message = await tell(await operations(place.find(config)), replay_id, what, word)
     if as_json:
-        output.document({"replay_id": replay_id, "applied": True, "message": message})
+        told = {"applied": True, "message": message, "request_id": word.request_id}
+        output.document({"replay_id": replay_id, **told})
     else:
         output.line(f"Replay {replay_id}: {message}.")
 
@@ -232,14 +231,32 @@ async def operations(where: Place) -> Operations:
     return Operations(await where.client(), where.settings.task_queue)
 
 
-def said(operator: str, reason: str) -> Say:
-    """A person's word.
+async def tell(asked: Operations, workflow_id: str, what: str, word: Say) -> str:
+    """Tell a replay or an incident a person's word, and give its answer.
 
     Raises:
-        BadParameter: A part of it is empty.
+        CommandRefused: It was not applied.
+        NotFound: There is none of that id, or it is over.
+        TemporalDown: No answer came; the message says how the same word is given again.
     """
     try:
-        return Say(operator=operator, reason=reason)
+        return await asked.say(workflow_id, what, word)
+    except TemporalDown as error:
+        step = f"--step {word.step} " if isinstance(word, Approval) else ""
+        raise TemporalDown(
+            f"{error}, so it is not known whether {what} is applied: give the same command again with "
+            f"`{step}--request-id {word.request_id}`: one id is applied once"
+        ) from error
+
+
+def said(operator: str, reason: str, request_id: str | None) -> Say:
+    """A person's word, with an id that is made up if none was given.
+
+    Raises:
+        BadParameter: A part of it is empty, or too long.
+    """
+    try:
+        return Say(operator=operator, reason=reason, request_id=option.request_id(request_id))
     except ValidationError as error:
         raise typer.BadParameter(faults(error)) from None
 

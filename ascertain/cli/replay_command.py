@@ -113,11 +113,12 @@ def pause(
     *,
     reason: option.Why,
     operator: option.Operator = None,
+    request_id: option.RequestId = None,
     config: option.Config = None,
     as_json: option.Json = False,
 ) -> None:
     """Have a replay tell nothing new. What was told goes on by itself."""
-    _say(replay, "pause", operator, reason, config, as_json=as_json)
+    _say(replay, "pause", operator, reason, request_id, config, as_json=as_json)
 
 
 def resume(
@@ -125,11 +126,12 @@ def resume(
     *,
     reason: option.Why,
     operator: option.Operator = None,
+    request_id: option.RequestId = None,
     config: option.Config = None,
     as_json: option.Json = False,
 ) -> None:
     """Have a replay go on: after its dry run, a pause, or too many errors."""
-    _say(replay, "resume", operator, reason, config, as_json=as_json)
+    _say(replay, "resume", operator, reason, request_id, config, as_json=as_json)
 
 
 def report(
@@ -153,11 +155,12 @@ def _say(
     what: str,
     operator: str | None,
     reason: str,
+    request_id: str | None,
     config: option.Config,
     *,
     as_json: bool,
 ) -> None:
     from ascertain.cli import replay as command
 
-    who = option.operator_name(operator)
-    asyncio.run(command.say(replay, what, who, reason, config, as_json=as_json))
+    word = command.said(option.operator_name(operator), reason, request_id)
+    asyncio.run(command.say(replay, what, word, config, as_json=as_json))

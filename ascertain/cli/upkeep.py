@@ -13,7 +13,7 @@ import typer
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import FailureError
 
-from ascertain.cli import output, place, wording
+from ascertain.cli import option, output, place, wording
 from ascertain.cli.failure import NotOver, leaving
 from ascertain.cli.text import counted
 from ascertain.cli.waking import wake
@@ -62,7 +62,7 @@ class Restore:
             until=self.until,
             by=self.operator,
             reason=self.reason,
-            request_id=self.request_id or f"cli-{uuid4().hex}",
+            request_id=option.request_id(self.request_id),
         )
 
 

@@ -1,10 +1,17 @@
 from __future__ import annotations
 
 import typing
+from datetime import timedelta
 from pathlib import Path
 
-from ascertain.cli import incident_command
-from ascertain.contracts.incident import Step
+import pytest
+
+from ascertain import operation
+from ascertain.cli import incident_command, replay
+from ascertain.contracts.incident import Approval, Step
+from ascertain.contracts.replay import ReplayRequest
+from ascertain.errors import TemporalDown
+from ascertain.operation import Operations
 from tests.cli.test_tasks import quarantined
 from tests.waiting import wait_until
 
@@ -97,6 +104,9 @@ async def test_an_incident_is_opened_approved_looked_at_and_closed(deployed):
             asked = (await deployed.cli("replay", "status", found["replay_id"])).out
             assert 'It goes on with `ascertain incident approve inc --reason "WHY"`.' in asked
             assert "replay resume" not in asked
+            early = ("replay", "resume", found["replay_id"], "--reason", "early", "--json")
+            begun = (await deployed.cli(*early, "--request-id", "early-1")).document
+            assert (begun["applied"], begun["request_id"]) == (True, "early-1")
     found = await status_of(deployed, "incident", "inc", waiting_for=None, doing=None)
     assert Path(found["snapshot"]["path"]).parent == deployed.folder / "snapshots"
     shown = await deployed.cli("incident", "status", "inc")
@@ -111,6 +121,34 @@ async def test_an_incident_is_opened_approved_looked_at_and_closed(deployed):
     assert again.sentence == (
         "incident-inc: no step waits for approval: ada closed it; `ascertain incident open inc` opens another"
     )
+
+
+async def test_an_approval_that_comes_again_with_its_request_id_approves_no_later_step(deployed):
+    await deployed.cli("incident", "open", "inc-r", "--reason", "provider down")
+    await status_of(deployed, "incident", "inc-r", waiting_for="snapshot")
+    approve = ("incident", "approve", "inc-r", "--reason", "go", "--request-id", "go-1", "--json")
+    first = (await deployed.cli(*approve)).document
+    assert (first["message"], first["request_id"]) == ("snapshot begins", "go-1")
+    await status_of(deployed, "incident", "inc-r", waiting_for="reconcile")
+    assert (await deployed.cli(*approve)).document == first
+    await status_of(deployed, "incident", "inc-r", waiting_for="reconcile", doing=None)
+    await deployed.cli("incident", "close", "inc-r", "--reason", "over")
+    await deployed.cli("resume", "inc-r")
+
+
+async def test_a_word_that_nobody_answered_says_how_the_same_one_is_given_again(
+    deployed, monkeypatch
+):
+    monkeypatch.setattr(operation, "ANSWER_WITHIN", timedelta(seconds=0.5))
+    asked = Operations(deployed.client, "nobody-serves-this")
+    await asked.start_replay("unheard", ReplayRequest(operator="ada", reason="x"))
+    again = "not known whether {} is applied: give the same command again with `{}--request-id r-1`"
+    word = replay.said("ada", "x", "r-1")
+    with pytest.raises(TemporalDown, match=again.format("pause", "")):
+        await replay.tell(asked, "unheard", "pause", word)
+    approval = Approval(**word.model_dump(), step=Step.REPLAY)
+    with pytest.raises(TemporalDown, match=again.format("approve", "--step replay ")):
+        await replay.tell(asked, "unheard", "approve", approval)
 
 
 async def test_a_gate_that_is_opened_beside_an_open_incident_says_so(deployed):
