@@ -215,7 +215,7 @@ def test_the_first_run_says_what_has_begun_of_the_installation_and_later_ones_sa
 
     first, *steps = said()
     assert "Preparing .venv from the hashed pins" in first
-    assert f"tail -f {tmp_path}/.venv.log" in first
+    assert f"tail -f {tmp_path}/.venv.log; then {tmp_path}/.venv/install.log)" in first
     assert steps == [
         "  1 of 3: what builds packages",
         "  2 of 3: 2 packages, most of the time",

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx
 import pytest
 
+from starter.demo.compare import What
+from starter.demo.due import dues
+from starter.demo.payment import load
 from tests.docs.blocks import ROOT, blocks
 from tests.docs.reader import Reader
 
@@ -47,7 +51,7 @@ async def test_with_only_the_readme_a_task_settles_is_found_and_is_taken_over(
                 await (reader.see(command, *seen) if seen else reader.type(command))
         await _is_in_the_web_ui(reader, "first-1")
         told = await reader.type("./run explain lost-1")
-        assert "ada confirmed that it exists as fact-000002: seen in the list." in told
+        assert "ada confirmed that it exists as fact-000002: it is in the list." in told
         facts = await _facts(reader)
         assert sorted(fact.get("text", "") for fact in facts) == [
             "did this arrive?",
@@ -71,6 +75,16 @@ async def _is_in_the_web_ui(reader: Reader, task_id: str) -> None:
 async def _facts(reader: Reader) -> list[dict[str, Any]]:
     async with httpx.AsyncClient() as browser:
         return (await browser.get(f"{reader.outside_url}/facts")).json()["data"]
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md"])
+def test_the_readme_counts_what_the_demo_lists(page):
+    asked = dues(load(), "default")
+    there = [due.what for due in asked if due.exists]
+    text = (ROOT / page).read_text()
+    assert sum(not due.exists for due in asked) == 9  # in words there
+    for count in (len(load()), len(there), there.count(What.CHARGE), there.count(What.REFUND)):
+        assert re.search(rf"\b{count}\b", text, re.ASCII), count
 
 
 def test_the_chinese_readme_has_the_very_same_commands_and_program():
