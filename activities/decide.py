@@ -9,7 +9,7 @@ from temporalio import activity
 
 from activities.question import ask, unproved
 from activities.serving import Served, Serving
-from ascertain import approval, policy
+from ascertain import approval, keys, policy
 from ascertain.contracts import finding, names
 from ascertain.contracts.claim import Moved, Taken, Verdict
 from ascertain.contracts.command import Action, Command, CommandAnswer, Freed
@@ -266,7 +266,12 @@ def _amending(asked: Asked) -> Verdict | str:
         return f"the adapter of {amended.kind} failed to prepare it with {type(error).__qualname__}"
     evidence = _evidence(asked.command, asked.first, **policy.amendment(amended))
     if not policy.amendment(amended).items() <= evidence.body.items():
-        return "the new input, with what was seen, is more than the ledger keeps of a decision (16 KiB)"
+        size = len(keys.canonical(amended.input))
+        return (
+            f"the new input is {size} bytes, and with what was seen more than the ledger keeps of a decision "
+            "(16 KiB); let it refer to what is large, or give less evidence. Else abandon this effect, which "
+            "ends the task, and submit what is left to do under a new task_id"
+        )
     return Verdict(State.SUPERSEDED, evidence, superseded_by=amended.effect_id)
 
 
