@@ -16,6 +16,8 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.service import RPCError, RPCStatusCode
 
+from ascertain.contracts.command import Action, Command
+from ascertain.contracts.effect import Receipt, State
 from ascertain.contracts.gate import Gate, GateChange
 from ascertain.errors import NotFound
 from ascertain.keys import effect_id
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from temporalio.client import WorkflowHandle
 
     from ascertain.client import Client
-    from ascertain.contracts.command import Command, CommandAnswer
+    from ascertain.contracts.command import CommandAnswer
     from ascertain.contracts.effect import EffectRow
     from ascertain.contracts.status import TaskStatus
     from ascertain.contracts.task import TaskResult
@@ -223,6 +225,16 @@ class Deployment:
 
         return await wait_until(found, within_s, what=f"the row of {effect}")
 
+    async def decidable(self, effect: str) -> EffectRow:
+        """Wait until it waits for a person, who may act: nothing that was sent can still take effect."""
+        return await self.wait_for_row(
+            effect,
+            lambda row: (
+                row.state is State.QUARANTINED
+                and row.now - row.lease_until > timedelta(seconds=1.1)
+            ),
+        )
+
     async def moves(self, effect: str) -> list[str]:
         return [event.move for event in await self.ledger.audit(effect)]
 
@@ -298,6 +310,19 @@ class Deployment:
         for worker in self._workers:
             worker.thaw()
             await worker.kill()
+
+
+def command(action: Action, row: EffectRow, **fields: Any) -> Command:
+    """What a person tells a task about its effect as it stands in this row."""
+    return Command(
+        action=action, operator="ada", reason="looked at it", version=row.version, **fields
+    )
+
+
+def seen(row: EffectRow, external_id: str = "seen-1", **receipt: Any) -> Command:
+    """A person says that exactly this effect exists."""
+    evidence = Receipt(external_id=external_id, **receipt)
+    return command(Action.CONFIRM, row, receipt=evidence, effect_id=row.effect_id)
 
 
 def step(name: str = "do", kind: str = "toy.fact", **content: Any) -> dict[str, Any]:

@@ -6,12 +6,12 @@ import pytest
 
 from ascertain.contracts import names
 from ascertain.contracts.claim import ClaimRequest, Refused
-from ascertain.contracts.command import Action, Command
+from ascertain.contracts.command import Action
 from ascertain.contracts.effect import Effect, State
 from ascertain.contracts.task import TaskOutcome
 from ascertain.keys import effect_id, fingerprint
 from ascertain.testing.knob import Drop, Rule, SubmitKnobs
-from tests.protocol.deployment import step
+from tests.protocol.deployment import command, step
 from tests.protocol.test_person import quarantined
 from tests.protocol.test_replay import WORD, operations, paused, start, tally_of
 from tests.waiting import wait_until
@@ -22,14 +22,7 @@ LOST = SubmitKnobs(reply=Drop(how="reset"))
 
 
 def amend(row, changed, **fields):
-    return Command(
-        action=Action.AMEND,
-        operator="ada",
-        reason="a digit was missing",
-        version=row.version,
-        input=changed,
-        **fields,
-    )
+    return command(Action.AMEND, row, input=changed, **fields)
 
 
 def successor(deployment, task_id, revision=1, name="do"):
@@ -41,10 +34,7 @@ async def budget_used(deployment, task_id, *steps):
     await deployment.worker()
     deployment.outside.rules.add(Rule(times=1, submit=NEVER))
     effect = await deployment.submit(task_id, *(steps or (step(kind="toy.asked"),)))
-    await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
-    return await deployment.wait_for_row(
-        effect, lambda row: (row.now - row.lease_until).total_seconds() > 1.1
-    )
+    return await deployment.decidable(effect)
 
 
 async def test_an_amended_effect_is_done_once_with_the_new_input_and_the_old_one_never(deployments):
@@ -75,7 +65,8 @@ async def test_a_new_input_that_the_ledger_could_not_keep_whole_is_refused_and_c
     large = {"amount": 7, "note": "y" * 20_000}
     answer = await deployment.takeover("large", amend(row, large))
     assert not answer.applied
-    assert "more than the ledger keeps of a decision (16 KiB)" in answer.message
+    assert "the new input is 20022 bytes, and with what was seen more than" in answer.message
+    assert "submit what is left to do under a new task_id" in answer.message
     assert (await deployment.row(row.effect_id)).state is State.QUARANTINED
     assert (await deployment.takeover("large", amend(row, {"amount": 7}))).applied
     assert (await deployment.result("large")).outcome is TaskOutcome.DONE
@@ -131,10 +122,7 @@ async def test_an_amended_input_can_be_amended_again(deployments):
     first = successor(deployment, "twice")
     deployment.outside.rules.add(Rule(reference=first, submit=NEVER))
     await deployment.takeover("twice", amend(row, {"amount": 7}))
-    await deployment.wait_for_row(first, lambda row: row.state is State.QUARANTINED)
-    row = await deployment.wait_for_row(
-        first, lambda row: (row.now - row.lease_until).total_seconds() > 1.1
-    )
+    row = await deployment.decidable(first)
     answer = await deployment.takeover("twice", amend(row, {"amount": 8}))
     assert answer.applied, answer.message
     await deployment.result("twice")
@@ -163,10 +151,7 @@ async def test_an_edit_of_what_the_outside_has_is_refused_whoever_insists(deploy
     effect = deployment.effect("there")
     deployment.make_fact(effect, amount=2)
     await deployment.submit("there", step(kind="toy.asked"))
-    await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
-    row = await deployment.wait_for_row(
-        effect, lambda row: (row.now - row.lease_until).total_seconds() > 1.1
-    )
+    row = await deployment.decidable(effect)
     answer = await deployment.takeover("there", amend(row, {"amount": 2}, override=True))
     assert not answer.applied
     assert (

@@ -8,10 +8,9 @@ import pytest
 
 from ascertain.client import TaskEnded
 from ascertain.contracts import names
-from ascertain.contracts.command import Action, Command
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
-from tests.protocol.deployment import step
+from tests.protocol.deployment import seen, step
 from tests.protocol.test_undo import TAKE_BACK, stuck, undo
 from tests.waiting import wait_until
 from workers.orphan import TemporalTasks
@@ -32,21 +31,12 @@ async def given_up(deployment, task_id):
 
 
 async def confirm(deployment, task_id, row):
-    exists = Command(
-        action=Action.CONFIRM,
-        operator="ada",
-        reason="seen",
-        version=row.version,
-        receipt={"external_id": "seen-1"},
-        effect_id=row.effect_id,
-    )
-
     async def opened():
         at = (await deployment.status(task_id)).open
         return at is not None and at.effect_id == row.effect_id and at.standing is not None
 
     await wait_until(opened, 60)
-    assert (await deployment.takeover(task_id, exists)).applied
+    assert (await deployment.takeover(task_id, seen(row))).applied
 
 
 async def taken_back(deployment, task_id):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 from ascertain.contracts import names
-from ascertain.contracts.command import Action, Command
-from ascertain.contracts.effect import Receipt, State
+from ascertain.contracts.effect import State
 from ascertain.testing.knob import Answer, Drop, Rule, SubmitKnobs
-from tests.protocol.deployment import step
+from tests.protocol.deployment import seen, step
 from tests.waiting import wait_until
 
 
@@ -43,14 +42,8 @@ async def test_a_step_that_runs_smoothly_is_not_labelled_with_what_kept_the_one_
     await labelled(deployment, "labels", "QUARANTINED", "no_lookup")
     fits = lambda row: row.state is State.QUARANTINED and row.now > row.lease_until  # noqa: E731
     row = await deployment.wait_for_row(first, fits)
-    exists = Command(
-        action=Action.CONFIRM,
-        operator="ada",
-        reason="seen in the books",
-        version=row.version,
-        receipt=Receipt(external_id=deployment.outside.books.facts_of(first)[0].id),
-    )
-    assert (await deployment.takeover("labels", exists)).applied
+    (fact,) = await deployment.fact_ids(first)
+    assert (await deployment.takeover("labels", seen(row, fact))).applied
     await deployment.result("labels")
     await labelled(deployment, "labels", "DONE")
     assert deployment.submits(second) == 1

@@ -31,10 +31,15 @@ from ascertain.ports import Kind
 from ascertain.stream import Stream, workflow_id
 from ascertain.testing.knob import Answer, Drop, LookupKnobs, Rule, SubmitKnobs
 from starter.temporal import TemporalServer
-from tests.protocol.deployment import step
+from tests.protocol.deployment import command, step
 from tests.protocol.test_amend import amend, successor
-from tests.protocol.test_person import command
-from tests.protocol.test_restored import FORGET, RAISE, run_in_ledger
+from tests.protocol.test_restored import (
+    FORGET,
+    RAISE,
+    begun_before_a_restore,
+    is_known_as_old,
+    run_in_ledger,
+)
 from tests.protocol.test_stream import each
 from tests.waiting import wait_until
 from workers.worker import Role, build_workers
@@ -107,24 +112,10 @@ async def new_history(deployment, task_id):
 
 
 async def test_when_a_task_began_is_known_after_any_number_of_histories(deployments):
-    """Its further run would count as younger than the restore, and send what the ledger forgot."""
     deployment = await deployments(policy={"ask_quarantined": 0.05})
-    await deployment.worker()
-    steps = (step("a", "toy.asked"), step("b", "toy.asked"))
-    a, b = deployment.effect("old", "a"), deployment.effect("old", "b")
-    deployment.make_fact(
-        b, amount=2
-    )  # it differs: a person is waited for, and the outside is asked
-    deployment.meet(NEVER, key=b)
-    await deployment.submit("old", *steps)
-    await deployment.wait_for_row(b, lambda row: row.state is State.QUARANTINED)
-    await run_in_ledger(deployment, FORGET, RAISE)
+    await begun_before_a_restore(deployment, "old")
     await new_history(deployment, "old")
-    await deployment.handle("old").terminate("ended from outside")
-    assert (await deployment.client.submit(deployment.task("old", *steps))).restarted
-    await deployment.wait_for_row(a, lambda row: row.state is State.SETTLED)
-    assert (await deployment.ledger.audit(a))[0].evidence.rule == "restored"
-    assert deployment.facts(a) == 1
+    await is_known_as_old(deployment, "old")
 
 
 async def test_what_others_put_into_the_memo_stays_though_nobody_here_can_read_it(deployments):
@@ -154,12 +145,7 @@ async def test_an_amendment_is_known_after_any_number_of_histories(deployments):
     await deployment.worker()
     deployment.meet(NEVER)
     effect = await deployment.submit("amended", step(kind="toy.asked"))
-    row = await deployment.wait_for_row(
-        effect,
-        lambda row: (
-            row.state is State.QUARANTINED and (row.now - row.lease_until).total_seconds() > 1.1
-        ),
-    )
+    row = await deployment.decidable(effect)
     new = successor(deployment, "amended")
     down = LookupKnobs(reply=Answer(status=503))
     lost = SubmitKnobs(reply=Drop(how="reset"))
@@ -268,10 +254,7 @@ async def differing(deployment, name):
     deployment.make_fact(effect, amount=2)
     deployment.outside.rules.add(Rule(reference=effect, submit=NEVER))
     await deployment.submit(name, step(kind="toy.asked"))
-    await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
-    return await deployment.wait_for_row(
-        effect, lambda row: (row.now - row.lease_until).total_seconds() > 1.1
-    )
+    return await deployment.decidable(effect)
 
 
 async def answered(deployment, name, given):

@@ -8,12 +8,11 @@ from datetime import datetime, timedelta, timezone
 import asyncpg
 import pytest
 
-from ascertain.contracts.command import Action, Command
-from ascertain.contracts.effect import Receipt, State
+from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
 from ascertain.testing.knob import Drop, SubmitKnobs
 from tests.lost_commit import lost_commit
-from tests.protocol.deployment import ROOT, step
+from tests.protocol.deployment import ROOT, seen, step
 from tests.protocol.kinds import MORTAL, POLICY
 from tests.protocol.odd_adapter import SECRET
 from tests.protocol.test_watching import watched
@@ -171,24 +170,17 @@ async def test_a_command_whose_activity_fails_is_answered_and_the_task_goes_on(d
     deployment.meet(SubmitKnobs(reply=Drop(how="reset")))
     effect = await deployment.submit("odd", step(kind="toy.neither"))
     row = await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
-    command = Command(
-        action=Action.CONFIRM,
-        operator="ada",
-        reason="saw it",
-        version=row.version,
-        receipt=Receipt(external_id="seen-1"),
-    )
     connection = await asyncpg.connect(deployment.ledger_url)
     await connection.execute(
         "alter table ascertain.effects add constraint effects_odd check (state <> 'SETTLED')"
     )
-    answer = await deployment.takeover("odd", command)
+    answer = await deployment.takeover("odd", seen(row))
     await connection.execute("alter table ascertain.effects drop constraint effects_odd")
     await connection.close()
     assert (answer.applied, answer.in_doubt) == (False, True)
     assert answer.message.startswith("not known to be applied")
     assert (await deployment.row(effect)).state is State.QUARANTINED
-    assert (await deployment.takeover("odd", command)).applied
+    assert (await deployment.takeover("odd", seen(row))).applied
     assert (await deployment.result("odd")).outcome is TaskOutcome.DONE
 
 
@@ -199,15 +191,8 @@ async def test_a_decision_that_was_committed_and_not_answered_is_found_in_the_le
     deployment.meet(SubmitKnobs(reply=Drop(how="reset")))
     effect = await deployment.submit("odd", step(kind="toy.neither"))
     row = await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
-    command = Command(
-        action=Action.CONFIRM,
-        operator="ada",
-        reason="saw it",
-        version=row.version,
-        receipt=Receipt(external_id="seen-1"),
-    )
     async with lost_commit(deployment.ledger_url):
-        deciding = asyncio.create_task(deployment.takeover("odd", command))
+        deciding = asyncio.create_task(deployment.takeover("odd", seen(row)))
     answer = await deciding
     assert (answer.applied, answer.in_doubt) == (False, True)
     assert (await deployment.result("odd")).outcome is TaskOutcome.DONE
@@ -222,13 +207,6 @@ async def test_a_time_that_no_clock_has_is_no_time_at_which_it_happened(deployme
     effect = await deployment.submit("odd", step(kind="toy.neither"))
     row = await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
     long_ago = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))
-    command = Command(
-        action=Action.CONFIRM,
-        operator="ada",
-        reason="saw it",
-        version=row.version,
-        receipt=Receipt(external_id="seen-1", happened_at=long_ago),
-    )
-    assert (await deployment.takeover("odd", command)).applied
+    assert (await deployment.takeover("odd", seen(row, happened_at=long_ago))).applied
     assert (await deployment.result("odd")).outcome is TaskOutcome.DONE
     assert (await deployment.row(effect)).happened_at is None

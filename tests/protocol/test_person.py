@@ -15,7 +15,7 @@ from ascertain.contracts.task import TaskOutcome
 from ascertain.errors import CommandRefused, NotFound
 from ascertain.machine import Move
 from ascertain.testing.knob import Answer, Drop, Rule, Silence, SubmitKnobs
-from tests.protocol.deployment import step
+from tests.protocol.deployment import command, step
 from tests.waiting import wait_until
 
 
@@ -24,17 +24,7 @@ async def quarantined(deployment, task_id="stuck", **fields):
     await deployment.worker()
     deployment.outside.rules.add(Rule(times=1, submit=SubmitKnobs(reply=Drop(how="reset"))))
     effect = await deployment.submit(task_id, step(kind="toy.neither"), **fields)
-    await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
-    # What was sent may still take effect; nobody may act before that time is over.
-    return await deployment.wait_for_row(
-        effect, lambda row: (row.now - row.lease_until).total_seconds() > 1.1
-    )
-
-
-def command(action, row, **fields):
-    return Command(
-        action=action, operator="ada", reason="looked at it", version=row.version, **fields
-    )
+    return await deployment.decidable(effect)
 
 
 async def test_a_person_counts_an_unanswered_effect_as_done(deployments):
@@ -157,10 +147,7 @@ async def test_a_denial_of_what_the_outside_has_is_refused(deployments):
     effect = deployment.effect("denied")
     deployment.make_fact(effect, amount=2)
     await deployment.submit("denied", step(kind="toy.asked"))
-    await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
-    row = await deployment.wait_for_row(
-        effect, lambda row: (row.now - row.lease_until).total_seconds() > 1.1
-    )
+    row = await deployment.decidable(effect)
     answer = await deployment.takeover("denied", command(Action.DENY, row))
     assert not answer.applied
     assert "carries this id" in answer.message

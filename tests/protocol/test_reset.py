@@ -5,12 +5,11 @@ from __future__ import annotations
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 
-from ascertain.contracts.command import Action, Command
 from ascertain.contracts.effect import State
 from ascertain.errors import CommandRefused
 from ascertain.testing.knob import Answer, Drop, LookupKnobs, Rule, SubmitKnobs
-from tests.protocol.deployment import step
-from tests.protocol.test_restored import FORGET, RAISE, run_in_ledger
+from tests.protocol.deployment import seen, step
+from tests.protocol.test_restored import begun_before_a_restore, is_known_as_old
 from tests.protocol.test_undo import LOST, TAKE_BACK, stuck, undo
 from tests.waiting import wait_until
 
@@ -41,23 +40,10 @@ async def reset(deployment, task_id, event_id):
 
 
 async def test_when_a_task_began_is_known_after_a_reset(deployments):
-    """Its further run would count as younger than the restore, and send what the ledger forgot."""
     deployment = await deployments(policy={"ask_quarantined": 60})
-    await deployment.worker()
-    steps = (step("a", "toy.asked"), step("b", "toy.asked"))
-    a, b = deployment.effect("old", "a"), deployment.effect("old", "b")
-    deployment.make_fact(b, amount=2)  # it differs, so a person is waited for
-    deployment.meet(NEVER, key=b)
-    await deployment.submit("old", *steps)
-    await deployment.wait_for_row(b, lambda row: row.state is State.QUARANTINED)
-    last = (await decisions(deployment, "old"))[-1]
-    await run_in_ledger(deployment, FORGET, RAISE)
-    await reset(deployment, "old", last)
-    await deployment.handle("old").terminate("ended from outside")
-    assert (await deployment.client.submit(deployment.task("old", *steps))).restarted
-    await deployment.wait_for_row(a, lambda row: row.state is State.SETTLED)
-    assert (await deployment.ledger.audit(a))[0].evidence.rule == "restored"
-    assert deployment.facts(a) == 1
+    await begun_before_a_restore(deployment, "old")
+    await reset(deployment, "old", (await decisions(deployment, "old"))[-1])
+    await is_known_as_old(deployment, "old")
 
 
 async def test_an_undo_that_was_begun_before_a_reset_is_asked_for_before_the_task_ends(deployments):
@@ -69,18 +55,10 @@ async def test_an_undo_that_was_begun_before_a_reset_is_asked_for_before_the_tas
     assert (await deployment.takeover("back", undo(first))).applied
     await deployment.wait_for_row(undone, lambda row: row.state is State.UNKNOWN)
     await reset(deployment, "back", (await decisions(deployment, "back"))[0])
-    exists = Command(
-        action=Action.CONFIRM,
-        operator="ada",
-        reason="seen",
-        version=waiting.version,
-        receipt={"external_id": "seen-1"},
-        effect_id=waiting.effect_id,
-    )
 
     async def confirmed():
         try:
-            return (await deployment.takeover("back", exists)).applied
+            return (await deployment.takeover("back", seen(waiting))).applied
         except CommandRefused:  # the run has not come to that step yet
             return False
 

@@ -8,11 +8,11 @@ import pytest
 
 from ascertain.client import TaskEnded
 from ascertain.contracts import names
-from ascertain.contracts.command import Action, Command
+from ascertain.contracts.command import Action
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
 from ascertain.testing.knob import Answer, LookupKnobs, Rule, SubmitKnobs
-from tests.protocol.deployment import step
+from tests.protocol.deployment import command, seen, step
 from tests.protocol.test_restored import typed
 from tests.protocol.test_undo import LOST, TAKE_BACK, stuck, undo
 from tests.waiting import wait_until
@@ -89,15 +89,7 @@ async def test_a_cancelled_task_waits_for_a_person_about_a_later_step_that_nobod
     row = await deployment.wait_for_row(later, lambda row: row.state is State.QUARANTINED)
 
     async def decided():
-        seen = Command(
-            action=Action.CONFIRM,
-            operator="ada",
-            reason="seen",
-            version=row.version,
-            effect_id=later,
-            receipt={"external_id": "seen-1"},
-        )
-        return (await deployment.takeover("blind", seen)).applied
+        return (await deployment.takeover("blind", seen(row))).applied
 
     await wait_until(decided)
     with pytest.raises(TaskEnded, match="cancelled"):
@@ -148,7 +140,7 @@ async def test_an_undo_that_an_ended_run_had_begun_is_asked_for_by_the_next_one(
         return opened is not None and opened.effect_id == waiting.effect_id
 
     await wait_until(open_again)
-    give_up = Command(action=Action.ABANDON, operator="ada", reason="so", version=waiting.version)
+    give_up = command(Action.ABANDON, waiting)
     assert (await deployment.takeover("ended", give_up)).applied
     result = await deployment.result("ended")
     assert result.outcome is TaskOutcome.ABANDONED

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ascertain.contracts import names
-from ascertain.contracts.command import Action, Command
+from ascertain.contracts.command import Action
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
 from ascertain.testing.knob import Drop, Rule, SubmitKnobs
-from tests.protocol.deployment import step
+from tests.protocol.deployment import command, seen, step
 from tests.waiting import wait_until
 
 LOST = SubmitKnobs(reply=Drop(how="reset"))
@@ -17,10 +17,7 @@ TAKE_BACK = {"kind": "toy.asked", "input": {"amount": -1}}
 
 
 def undo(row, **fields):
-    given = {"effect_id": row.effect_id, **fields}
-    return Command(
-        action=Action.UNDO, operator="ada", reason="ordered twice", version=row.version, **given
-    )
+    return command(Action.UNDO, row, **{"effect_id": row.effect_id, **fields})
 
 
 async def stuck(deployment, task_id, *steps):
@@ -29,10 +26,7 @@ async def stuck(deployment, task_id, *steps):
     last = deployment.effect(task_id, steps[1]["name"])
     deployment.outside.rules.add(Rule(reference=last, submit=LOST))
     first = await deployment.submit(task_id, *steps)
-    await deployment.wait_for_row(last, lambda row: row.state is State.QUARANTINED)
-    row = await deployment.wait_for_row(
-        last, lambda row: (row.now - row.lease_until).total_seconds() > 1.1
-    )
+    row = await deployment.decidable(last)
 
     async def shown():
         opened = (await deployment.status(task_id)).open
@@ -59,7 +53,7 @@ async def test_a_settled_step_is_taken_back_while_a_later_one_waits(deployments)
         return opened is not None and opened.effect_id == waiting.effect_id and opened.standing
 
     await wait_until(open_again)
-    give_up = Command(action=Action.ABANDON, operator="ada", reason="so", version=waiting.version)
+    give_up = command(Action.ABANDON, waiting)
     assert (await deployment.takeover("order", give_up)).applied
     result = await deployment.result("order")
     assert result.outcome is TaskOutcome.ABANDONED
@@ -75,19 +69,7 @@ async def test_after_an_undo_no_further_step_begins(deployments):
     await deployment.wait_for_row(
         deployment.effect("ends", "a~undo"), lambda row: row.state is State.SETTLED
     )
-    exists = Command(
-        action=Action.CONFIRM,
-        operator="ada",
-        reason="seen",
-        version=waiting.version,
-        receipt={"external_id": "seen-1"},
-        effect_id=waiting.effect_id,
-    )
-
-    async def confirmed():
-        return (await deployment.takeover("ends", exists)).applied
-
-    assert await confirmed()
+    assert (await deployment.takeover("ends", seen(waiting))).applied
     result = await deployment.result("ends")
     assert result.outcome is TaskOutcome.ABANDONED
     assert [done.step for done in result.steps] == ["a", "b"]
@@ -148,26 +130,12 @@ async def test_an_undo_that_gets_stuck_is_decided_like_any_effect(deployments):
     deployment.outside.rules.add(Rule(reference=undone, submit=LOST))
     await deployment.takeover("undo-stuck", undo(first))
     row = await deployment.wait_for_row(undone, lambda row: row.state is State.QUARANTINED)
-    seen = Command(
-        action=Action.CONFIRM,
-        operator="ada",
-        reason="seen",
-        version=row.version,
-        effect_id=undone,
-        receipt={"external_id": "refund-1"},
-    )
 
     async def confirmed():
-        return (await deployment.takeover("undo-stuck", seen)).applied
+        return (await deployment.takeover("undo-stuck", seen(row, "refund-1"))).applied
 
     await wait_until(confirmed)
-    give_up = Command(
-        action=Action.ABANDON,
-        operator="ada",
-        reason="so",
-        version=waiting.version,
-        effect_id=waiting.effect_id,
-    )
+    give_up = command(Action.ABANDON, waiting, effect_id=waiting.effect_id)
     assert (await deployment.takeover("undo-stuck", give_up)).applied
     result = await deployment.result("undo-stuck")
     assert [done.receipt.external_id for done in result.undone] == ["refund-1"]
