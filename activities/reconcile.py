@@ -54,13 +54,14 @@ class Reconcile:
             return None
         ledger, effect = self._serving.ledger, work.effect
         fingerprint = keys.fingerprint(effect.kind, effect.input)
-        answer = await ledger.withdraw(effect, fingerprint, self._serving.identity)
+        by = self._serving.identity
+        answer = await ledger.withdraw(effect, fingerprint, by, given_up=work.given_up)
         if isinstance(answer, Conflict):
             return conflicting(answer)
         row = answer.row
         if row is None or row.state is not State.ABANDONED:
             return None
-        return directive.Refused(state=row.state, reason=row.evidence.detail)
+        return policy.closed(row)
 
     async def _served(self, work: Work) -> Directive:
         await self._record_unrecorded(work)  # which needs no adapter, and nobody else is told

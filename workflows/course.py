@@ -249,6 +249,7 @@ class Course:
             on_directive=self._on_directive,
             halt=lambda: self._halts(undo=undo),
             withdraw=lambda: self._gives_up and not undo,
+            given_up=lambda: self.given_up and not self.cancelling,
             before_turn=_nothing if undo else lambda: self._take_back(task),
             deadline=None if undo else task.deadline,
         )
