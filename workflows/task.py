@@ -99,6 +99,11 @@ class TaskWorkflow:
 
     async def _uninterrupted(self, task: Task) -> TaskOutcome:
         """A cancellation is noted, never thrown into the middle of an effect."""
+        if workflow.cancellation_reason() is not None and workflow.patched(
+            names.HEARS_CANCEL_FIRST
+        ):
+            # It came before anything was begun, and would be heard only after the first step was.
+            self._course.cancelling = self._cancel_requested = True
         work = asyncio.create_task(self._work(task))
         while True:
             try:

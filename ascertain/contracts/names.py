@@ -59,6 +59,7 @@ LOOKS_AFTER_REST: Final = "looks_after_rest"
 RECORDS_FIRST: Final = "records_first"
 REMEMBERS_AMENDMENTS: Final = "remembers_amendments"
 REMEMBERS_UNDO: Final = "remembers_undo"
+HEARS_CANCEL_FIRST: Final = "hears_cancel_first"
 NEXUS_SERVICE: Final = "ascertain"
 NEXUS_TASK: Final = "task"
 

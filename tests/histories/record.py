@@ -120,6 +120,7 @@ class Recorder:
             "takeover": self._takeover,
             "held": self._held,
             "cancelled": self._cancelled,
+            "cancelled-first": self._cancelled_first,
             "unserved": self._unserved,
             "amended": self._amended,
             "rest": lambda: self._rest(step("a", "refuse"), step("b", "never")),
@@ -261,6 +262,17 @@ class Recorder:
         except TaskEnded:
             await self._write("cancelled")
 
+    async def cancel_first(self) -> None:
+        """Cancel a task while there is no worker yet."""
+        await self._start("cancelled-first", step("a"), step("b"))
+        await self._client.cancel("cancelled-first")
+
+    async def _cancelled_first(self) -> None:
+        try:
+            await self._client.result("cancelled-first", within=HALF_A_MINUTE)
+        except TaskEnded:
+            await self._write("cancelled-first")
+
     async def _unserved(self) -> None:
         await self._start("unserved", step("a", kind="toy.unknown"))
         await wait_until(self._turned_away)
@@ -303,10 +315,12 @@ async def record(folder: Path, chosen: Collection[str] = ()) -> None:
         temporal = await TemporalClient.connect(
             server.address, namespace=server.namespace, data_converter=pydantic_data_converter
         )
+        recorder = Recorder(Client(temporal, task_queue=QUEUE), ledger, folder)
+        await recorder.cancel_first()
         serving = Serving(ledger, kinds(), "recorder", ledger.replays, directory / "snapshots")
         for worker in build_workers(temporal, serving, Role(), QUEUE):
             await running.enter_async_context(worker)
-        await Recorder(Client(temporal, task_queue=QUEUE), ledger, folder).record(chosen)
+        await recorder.record(chosen)
 
 
 def kinds() -> dict[str, Kind]:

@@ -16,7 +16,7 @@ from workflows.task import TaskWorkflow
 RECORDED = sorted(Path(__file__).parent.glob("v*/*.json"))
 SCENARIOS = {
     *("smooth", "lost", "undo", "queued", "takeover", "held", "cancelled", "unserved"),
-    *("amended", "rest", "taken-back", "replay", "incident-night"),
+    *("amended", "rest", "taken-back", "replay", "incident-night", "cancelled-first"),
 }
 
 
@@ -41,6 +41,15 @@ def replayer() -> Replayer:
 @every_recording
 async def test_a_recorded_history_replays_on_the_code_of_today(path):
     await replayer().replay_workflow(WorkflowHistory.from_json(path.stem, path.read_text()))
+
+
+@every_recording
+async def test_a_recorded_history_replays_under_another_run_id_as_after_a_reset(path):
+    history = json.loads(path.read_text())
+    begun = history["events"][0]["workflowExecutionStartedEventAttributes"]
+    begun["originalExecutionRunId"] = "01890000-0000-7000-8000-000000000000"
+    assert begun["firstExecutionRunId"] != begun["originalExecutionRunId"]
+    await replayer().replay_workflow(WorkflowHistory.from_json(path.stem, history))
 
 
 @every_recording

@@ -1,4 +1,4 @@
-"""The same task tells the same outcome, however often it is started, and whoever asks what became of it."""
+"""What is cancelled before it was begun is never sent, and the task tells so however often it is started."""
 
 from __future__ import annotations
 
@@ -49,6 +49,15 @@ async def test_a_cancelled_task_tells_that_it_was_cancelled_when_it_is_started_a
     await told(deployment, task, "cancelled")
     await deployment.gate("default", paused=False)
     await start_again(deployment, task)
+    await told(deployment, task, "cancelled")
+
+
+async def test_a_task_that_is_cancelled_before_a_worker_takes_it_sends_nothing(deployments):
+    deployment = await deployments()
+    task = deployment.task("early", step("a"), step("b"))
+    await deployment.client.submit(task)
+    await deployment.client.cancel(task["task_id"])
+    await deployment.worker()
     await told(deployment, task, "cancelled")
 
 
