@@ -37,6 +37,7 @@ from ascertain.errors import (
     TaskEnded,
     TemporalDown,
 )
+from ascertain.repeat import first_answer
 from ascertain.starting import Starting, Submitted
 
 if TYPE_CHECKING:
@@ -196,7 +197,8 @@ class Client:
         """Tell a task what a person decided; the answer says whether it was applied.
 
         The request_id is not the update's id: Temporal would give the first answer again for ever, also
-        one that says "not now". The task itself knows which requests it has applied.
+        one that says "not now". The task itself knows which requests it has applied, and its history does
+        once it is over.
 
         Raises:
             CommandRefused: The task did not accept it; the message says why.
@@ -215,6 +217,9 @@ class Client:
                 )
                 return answer
         except NotFound as error:
+            before = await self._answered_before(task_id, command.request_id)
+            if before is not None:
+                return before
             raise await self._missed(task_id, error) from error
         except WorkflowUpdateFailedError as error:
             return _refusal(task_id, error)
@@ -222,6 +227,9 @@ class Client:
             if isinstance(error.__cause__, asyncio.CancelledError):
                 raise asyncio.CancelledError from error  # the caller's own, which the SDK renames
             raise TemporalDown(f"no worker answered for task {task_id} in time") from error
+
+    async def _answered_before(self, task_id: str, request: str | None) -> CommandAnswer | None:
+        return await first_answer(self.temporal, task_id, request) if request else None
 
     async def ended(self, task_id: str) -> str | None:
         """None while a workflow pursues the task; otherwise how it ended, in a word for people."""

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from temporalio.client import (
-    WorkflowQueryFailedError,
-    WorkflowUpdateFailedError,
-    WorkflowUpdateRPCTimeoutOrCancelledError,
-)
+from temporalio.client import WorkflowQueryFailedError
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.incident import PREFIX, IncidentRequest, IncidentStatus
-from ascertain.contracts.replay import ReplayRequest, ReplayStatus, Said, Say
-from ascertain.ending import missed, words
-from ascertain.errors import CommandRefused, Conflict, NotFound, TemporalDown
+from ascertain.contracts.replay import ReplayRequest, ReplayStatus
+from ascertain.errors import Conflict, NotFound, TemporalDown
+from ascertain.word import ANSWER_WITHIN, say
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from ascertain.client import Client
+    from ascertain.contracts.replay import Say
 
 StatusT = TypeVar("StatusT", bound="BaseModel")
-
-ANSWER_WITHIN: Final = timedelta(seconds=30)
 
 
 class Operations:
@@ -89,27 +82,9 @@ class Operations:
             NotFound: There is none of that id; ``AlreadyOver``: it is over.
             TemporalDown: No worker answered; it may or may not be applied.
         """
-        handle = self._temporal.get_workflow_handle(workflow_id)
-        try:
-            with answered(f"tell {workflow_id}"):
-                async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
-                    answer: Said = await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-                        what,
-                        word.model_dump(mode="json", exclude_none=True),
-                        result_type=Said,
-                        rpc_timeout=ANSWER_WITHIN,
-                    )
-        except NotFound as error:
-            of_incident = what in {names.APPROVE, names.CLOSE}
-            name = _incident(workflow_id) if of_incident else _replay(workflow_id)
-            raise await missed(self._temporal, workflow_id, name, error) from error
-        except WorkflowUpdateFailedError as error:
-            raise CommandRefused(f"{workflow_id}: {words(error.cause)}") from error
-        except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
-            raise TemporalDown(f"no worker answered for {workflow_id} in time") from error
-        if not answer.applied:
-            raise CommandRefused(f"{workflow_id}: {what} refused: {answer.message}")
-        return answer.message
+        of_incident = what in {names.APPROVE, names.CLOSE}
+        name = _incident(workflow_id) if of_incident else _replay(workflow_id)
+        return await say(self._temporal, workflow_id, name, what, word)
 
     async def _start(
         self, workflow: str, workflow_id: str, request: BaseModel, reuse: WorkflowIDReusePolicy

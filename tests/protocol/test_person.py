@@ -9,10 +9,10 @@ from temporalio.client import WorkflowUpdateFailedError
 
 from ascertain.contracts import names
 from ascertain.contracts.claim import Verdict
-from ascertain.contracts.command import Action, Command
+from ascertain.contracts.command import Action, Command, CommandAnswer
 from ascertain.contracts.effect import Evidence, Receipt, State
 from ascertain.contracts.task import TaskOutcome
-from ascertain.errors import CommandRefused, NotFound
+from ascertain.errors import AlreadyOver, CommandRefused, NotFound
 from ascertain.machine import Move
 from ascertain.testing.knob import Answer, Drop, Rule, Silence, SubmitKnobs
 from tests.protocol.deployment import command, step
@@ -138,6 +138,38 @@ async def test_a_command_for_a_task_that_is_over_is_refused(deployments):
     row = await deployment.row(effect)
     with pytest.raises((NotFound, CommandRefused)):
         await deployment.takeover("over", command(Action.TAKE, row))
+
+
+async def test_a_command_that_is_repeated_when_its_task_is_over_gets_its_first_answer(deployments):
+    deployment = await deployments()
+    row = await quarantined(deployment)
+    abandon = command(Action.ABANDON, row, request_id="req-1")
+    first = await deployment.takeover("stuck", abandon)
+    assert first.applied
+    await deployment.result("stuck")
+    assert await deployment.takeover("stuck", abandon) == first
+    with pytest.raises(AlreadyOver):
+        await deployment.takeover("stuck", command(Action.ABANDON, row, request_id="req-2"))
+
+
+async def test_an_answer_that_an_earlier_history_gave_over_is_given_when_the_task_is_over(
+    deployments,
+):
+    deployment = await deployments()
+    task = deployment.task("long", step())
+    first = CommandAnswer(applied=True, message="taken")
+    told = {"answered": {"req-1": first.model_dump(mode="json")}}
+    await deployment.client.temporal.start_workflow(
+        names.TASK_WORKFLOW,
+        {"task": task, "progress": told},
+        id=task["task_id"],
+        task_queue=deployment.task_queue,
+    )
+    await deployment.handle("long").terminate("ended from outside")
+    take = Command(
+        action=Action.TAKE, operator="ada", reason="on it", version=1, request_id="req-1"
+    )
+    assert await deployment.takeover("long", take) == first
 
 
 async def test_a_denial_of_what_the_outside_has_is_refused(deployments):
