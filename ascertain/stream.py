@@ -13,8 +13,8 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.stream import Chunk, StreamOrder, StreamProgress
-from ascertain.ending import missed
 from ascertain.errors import CommandRefused, Conflict, NotFound, TemporalDown
+from ascertain.word import say
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from temporalio.client import WorkflowHandle
 
     from ascertain.client import Client
+    from ascertain.contracts.replay import Say
     from ascertain.contracts.task import Task
 
 # A stream that goes on in a new history takes chunks again in a moment.
@@ -163,15 +164,19 @@ class Stream:
         await self.feed(number, part)
         return len(part)
 
-    async def close(self) -> StreamProgress:
+    async def close(self, word: Say | None = None) -> StreamProgress:
         """Say that nothing more comes, and wait for what became of all.
+
+        Args:
+            word: Who says so and why; a feeder that has come to its end need not say.
 
         Raises:
             NotFound: There is no such stream.
             TemporalDown: No answer; close it again.
         """
         with answered(f"close stream {self.name}"):
-            await self._handle.signal(names.CLOSE, rpc_timeout=RPC_TIMEOUT)
+            told = [] if word is None else [word.model_dump(mode="json", exclude_none=True)]
+            await self._handle.signal(names.CLOSE, args=told, rpc_timeout=RPC_TIMEOUT)
         return await self.result()
 
     async def result(self) -> StreamProgress:
@@ -201,25 +206,33 @@ class Stream:
             raise NotFound(f"there is no stream {self.name}") from error
         return answer
 
-    async def pause(self) -> None:
-        """Begin no further chunk.
+    async def pause(self, word: Say) -> str:
+        """Begin no further chunk; what is under way is finished.
+
+        Args:
+            word: Who says so and why; a repeat under its request id is applied once.
+
+        Returns:
+            What holds now, in words.
 
         Raises:
+            CommandRefused: It is paused already.
             NotFound: There is no such stream; ``AlreadyOver``: it is over.
+            TemporalDown: No worker answered; it may or may not be applied.
         """
-        await self._tell(names.PAUSE)
+        return await self._say(names.PAUSE, word)
 
-    async def resume(self) -> None:
-        """Go on."""
-        await self._tell(names.RESUME)
+    async def resume(self, word: Say) -> str:
+        """Go on.
 
-    async def _tell(self, signal: str) -> None:
-        try:
-            with answered(f"{signal} stream {self.name}"):
-                await self._handle.signal(signal, rpc_timeout=RPC_TIMEOUT)
-        except NotFound as error:
-            temporal, stream = self.client.temporal, f"stream {self.name}"
-            raise await missed(temporal, workflow_id(self.name), stream, error) from error
+        Args, Returns, Raises:
+            As ``pause``; refused if it is not paused.
+        """
+        return await self._say(names.RESUME, word)
+
+    async def _say(self, what: str, word: Say) -> str:
+        stream = workflow_id(self.name)
+        return await say(self.client.temporal, stream, f"stream {self.name}", what, word)
 
     @property
     def _handle(self) -> WorkflowHandle[object, StreamProgress]:

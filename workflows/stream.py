@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy
@@ -14,6 +15,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from ascertain.contracts import names
+    from ascertain.contracts.replay import Said, Say
     from ascertain.contracts.stream import (
         NAMED_MAX,
         Carried,
@@ -22,7 +24,11 @@ with workflow.unsafe.imports_passed_through():
         StreamProgress,
     )
 
-from workflows.argument import NOTHING, argument, decoded, refusal, said
+from workflows.answered import Answers, hear
+from workflows.argument import NOTHING, applied, argument, decoded, refusal, said
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Longer than a chunk's calls and the worker's tries to record.
 CARRY_TIMEOUT = timedelta(minutes=2)
@@ -46,6 +52,7 @@ class StreamWorkflow:
         self._order = order
         begun_at = order.progress.begun_at or workflow.info().workflow_start_time
         self._progress = order.progress.model_copy(update={"begun_at": begun_at})
+        self._answers = Answers(order.progress.answered)
         self._done = set(order.progress.done_beyond)
         self._carrying: set[int] = set()
         self._held: dict[int, str] = {}
@@ -122,27 +129,89 @@ class StreamWorkflow:
         if self._leaving:
             raise ApplicationError("the stream is closed", type="Closed")
 
-    @workflow.signal(name=names.PAUSE, description="Begin no further chunk")
-    def pause(self) -> None:
-        """Begin no further chunk."""
-        self._progress = self._progress.model_copy(update={"paused": True})
+    @workflow.update(name=names.PAUSE, description="Begin no further chunk")
+    def pause(self, word: RawValue = NOTHING) -> Said:
+        """Begin no further chunk; what is under way is finished. Fails if it was not applied."""
+        return applied(names.PAUSE, hear(self._answers, said(word, Say), self._pause))
 
-    @workflow.signal(name=names.RESUME, description="Go on")
-    def resume(self) -> None:
-        """Go on."""
-        self._progress = self._progress.model_copy(update={"paused": False})
+    @pause.validator
+    def _pause_is_said(self, word: RawValue = NOTHING) -> None:
+        said(word, Say)
 
-    @workflow.signal(name=names.CLOSE, description="Nothing more comes")
-    def close(self) -> None:
-        """Nothing more comes; what was fed is done first."""
-        self._progress = self._progress.model_copy(update={"closed": True})
+    @workflow.signal(name=names.PAUSE, description='{"operator", "reason"}: begin no further chunk')
+    def pause_signal(self, word: RawValue = NOTHING) -> None:
+        """The same as the update, for tools that can only signal."""
+        self._overhear(names.PAUSE, word, self._pause)
+
+    @workflow.update(name=names.RESUME, description="Go on")
+    def resume(self, word: RawValue = NOTHING) -> Said:
+        """Go on. Fails if it was not applied."""
+        return applied(names.RESUME, hear(self._answers, said(word, Say), self._resume))
+
+    @resume.validator
+    def _resume_is_said(self, word: RawValue = NOTHING) -> None:
+        said(word, Say)
+
+    @workflow.signal(name=names.RESUME, description='{"operator", "reason"}: go on')
+    def resume_signal(self, word: RawValue = NOTHING) -> None:
+        """The same as the update, for tools that can only signal."""
+        self._overhear(names.RESUME, word, self._resume)
+
+    @workflow.update(name=names.CLOSE, description="Nothing more comes")
+    def close(self, word: RawValue = NOTHING) -> Said:
+        """Nothing more comes; what was fed is done first. Fails if it was not applied."""
+        return applied(names.CLOSE, hear(self._answers, said(word, Say), self._close))
+
+    @close.validator
+    def _close_is_said(self, word: RawValue = NOTHING) -> None:
+        said(word, Say)
+
+    @workflow.signal(name=names.CLOSE, description='{"operator", "reason"}: nothing more comes')
+    def close_signal(self, word: RawValue = NOTHING) -> None:
+        """The same as the update, also for a feeder that has come to its end."""
+        self._overhear(names.CLOSE, word, self._close)
 
     @workflow.query(name=names.STATUS, description="How far the stream is")
     def progress(self) -> StreamProgress:
         """How far the stream is."""
         held = tuple(sorted(set(self._held.values())))
         beyond = tuple(sorted(self._done))
-        return self._progress.model_copy(update={"done_beyond": beyond, "held": held})
+        told = {"done_beyond": beyond, "held": held, "answered": self._answers.kept}
+        return self._progress.model_copy(update=told)
+
+    def _overhear(self, what: str, word: RawValue, apply: Callable[[Say | None], Said]) -> None:
+        """Earlier releases, and tools, say nothing but the word itself, and it counts all the same."""
+        told = decoded(word)
+        if not isinstance(told, dict) or not told:
+            apply(None)
+            return
+        try:
+            hear(self._answers, said(word, Say), apply)
+        except ValueError as error:
+            workflow.logger.warning("a %s was refused: %s", what, error)
+
+    def _pause(self, word: Say | None) -> Said:
+        if self._progress.paused:
+            return Said(
+                applied=False, message=f"paused already: {self._progress.said or 'nobody says'}"
+            )
+        self._move(paused=True, said=_by(word))
+        return Said(applied=True, message="paused: what is under way is finished")
+
+    def _resume(self, word: Say | None) -> Said:
+        if not self._progress.paused:
+            return Said(applied=False, message="it is not paused")
+        self._move(paused=False, said=_by(word))
+        return Said(applied=True, message=f"resumed by {_by(word)}")
+
+    def _close(self, word: Say | None) -> Said:
+        if self._progress.closed:
+            return Said(applied=False, message="it is closed already")
+        self._move(closed=True, said=_by(word))
+        return Said(applied=True, message="closed: what was fed is done first")
+
+    def _move(self, **changes: object) -> None:
+        self._progress = self._progress.model_copy(update=changes)
 
     async def _when_free(self, count: int) -> None:
         """Wait for the rate's next free time, and while the stream is paused."""
@@ -214,6 +283,10 @@ class StreamWorkflow:
 
     def _is_done(self, number: int) -> bool:
         return number < self._progress.done_below or number in self._done
+
+
+def _by(word: Say | None) -> str | None:
+    return None if word is None else f"{word.operator}: {word.reason}"
 
 
 def _moving() -> ApplicationError:

@@ -11,18 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from ascertain.cli import intake, output, place
+from ascertain.cli import intake, output, place, wording
 from ascertain.cli.contradiction import Contents
 from ascertain.cli.failure import leaving, words_of
 from ascertain.cli.progress import Progress
 from ascertain.cli.submit import named, opened
 from ascertain.door import admit
-from ascertain.errors import Conflict, InputError
+from ascertain.errors import Conflict, InputError, TemporalDown
 from ascertain.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Generator
 
+    from ascertain.contracts.replay import Say
     from ascertain.contracts.stream import StreamProgress
     from ascertain.contracts.task import Task
 
@@ -141,10 +142,20 @@ async def status(name: str, config: Path | None, *, as_json: bool) -> None:
     _print(name, await stream.progress(), as_json=as_json)
 
 
-async def steer(name: str, config: Path | None, *, paused: bool, as_json: bool) -> None:
-    """Pause or resume a stream, and print how far it is."""
+async def steer(name: str, word: Say, config: Path | None, *, paused: bool, as_json: bool) -> None:
+    """Pause or resume a stream, and print how far it is.
+
+    Raises:
+        CommandRefused: It is so already.
+        NotFound: There is no such stream; ``AlreadyOver``: it is over.
+        TemporalDown: It is not known whether it is applied; says how to repeat it.
+    """
     stream = Stream(await place.find(config).client(), name)
-    await (stream.pause() if paused else stream.resume())
+    try:
+        await (stream.pause(word) if paused else stream.resume(word))
+    except TemporalDown as error:
+        again = f"give the same command again with `--request-id {word.request_id}`: one id is applied once"
+        raise TemporalDown(f"{error}; {again}") from error
     _print(name, await stream.progress(), as_json=as_json)
 
 
@@ -162,7 +173,9 @@ def _print(name: str, progress: StreamProgress, *, as_json: bool) -> None:
     ]
     output.line(f"Stream {name}: {', '.join(parts)}.")
     if progress.paused:
-        output.line(f"It is paused; go on with `ascertain stream resume {name}`.")
+        output.line(f'It is paused; go on with `ascertain stream resume {name} --reason "WHY"`.')
+    if progress.said is not None:
+        output.line(wording.sentence(f"The last word to it was of {progress.said}"))
     if progress.held:
         output.line(f"Held by paused partitions: {', '.join(progress.held)}.")
     if progress.handed_over:

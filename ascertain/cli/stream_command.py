@@ -28,15 +28,33 @@ def status(name: Name, *, config: option.Config = None, as_json: option.Json = F
     asyncio.run(bulk.status(name, config, as_json=as_json))
 
 
-def pause(name: Name, *, config: option.Config = None, as_json: option.Json = False) -> None:
+def pause(
+    name: Name,
+    *,
+    reason: option.Why,
+    operator: option.Operator = None,
+    request_id: option.RequestId = None,
+    config: option.Config = None,
+    as_json: option.Json = False,
+) -> None:
     """Begin no further chunk. What is under way is finished."""
-    from ascertain.cli import bulk
+    from ascertain.cli import bulk, replay
 
-    asyncio.run(bulk.steer(name, config, paused=True, as_json=as_json))
+    word = replay.said(option.operator_name(operator), reason, request_id)
+    asyncio.run(bulk.steer(name, word, config, paused=True, as_json=as_json))
 
 
-def resume(name: Name, *, config: option.Config = None, as_json: option.Json = False) -> None:
+def resume(
+    name: Name,
+    *,
+    reason: option.Why,
+    operator: option.Operator = None,
+    request_id: option.RequestId = None,
+    config: option.Config = None,
+    as_json: option.Json = False,
+) -> None:
     """Let a paused stream go on."""
-    from ascertain.cli import bulk
+    from ascertain.cli import bulk, replay
 
-    asyncio.run(bulk.steer(name, config, paused=False, as_json=as_json))
+    word = replay.said(option.operator_name(operator), reason, request_id)
+    asyncio.run(bulk.steer(name, word, config, paused=False, as_json=as_json))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ascertain.contracts.replay import Said
 from ascertain.contracts.task import Task
 from ascertain.contracts.value import Moment, StrictValue, Value
 
@@ -84,6 +85,8 @@ class StreamProgress(Value):
         conflicting: The first tasks whose ids were used before.
         held: Paused partitions that chunks wait for now.
         begun_at: When the first run of the stream was started.
+        said: Who paused it, or let it go on, or closed it last, and why; None: whoever did said nothing.
+        answered: The answers to persons' words by their request id, so that a repeat is applied once.
     """
 
     tally: Tally = Tally()
@@ -95,6 +98,8 @@ class StreamProgress(Value):
     begun_at: Moment | None = None
     paused: bool = False
     closed: bool = False
+    said: str | None = None
+    answered: dict[str, Said] = Field(default_factory=dict)
 
 
 class StreamOrder(StrictValue):

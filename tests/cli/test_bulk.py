@@ -101,11 +101,25 @@ async def test_the_same_file_again_tells_what_became_of_it_and_other_tasks_need_
 
 
 async def test_a_stream_that_nobody_opened_or_that_is_over_cannot_be_paused(deployed):
-    for word in ("pause", "status"):
-        unknown = await deployed.cli("stream", word, "nobody-opened-this", code=5)
+    for word in (("pause", "--reason", "so"), ("status",)):
+        unknown = await deployed.cli("stream", *word, "nobody-opened-this", code=5)
         assert unknown.sentence == "there is no stream nobody-opened-this"
     name = deployed.new_id()
     file = deployed.file(deployed.task(deployed.new_id()), name="a.jsonl")
     await deployed.cli("submit", file, "--bulk", name)
-    late = await deployed.cli("stream", "pause", name, code=4)
+    late = await deployed.cli("stream", "pause", name, "--reason", "so", code=4)
     assert late.sentence == f"stream {name} is over, so nothing can be told it any more"
+
+
+async def test_a_stream_says_who_paused_it_and_a_repeat_is_applied_once(deployed):
+    stream = Stream(deployed.client, deployed.new_id())
+    await stream.open()
+    why = ("--operator", "ada", "--reason", "the texts are looked at", "--request-id", "p-1")
+    shown = await deployed.cli("stream", "pause", stream.name, *why)
+    assert "The last word to it was of ada: the texts are looked at." in shown.out
+    await deployed.cli("stream", "resume", stream.name, "--operator", "bob", "--reason", "right")
+    again = await deployed.cli("stream", "pause", stream.name, *why, "--json")
+    assert (again.document["paused"], again.document["said"]) == (False, "bob: right")
+    twice = await deployed.cli("stream", "resume", stream.name, "--reason", "so", code=4)
+    assert twice.sentence.endswith("resume refused: it is not paused")
+    await stream.close()

@@ -9,10 +9,11 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateStage
 
 from ascertain.contracts import names
+from ascertain.contracts.replay import Said, Say
 from ascertain.contracts.stream import Chunk, Tally
 from ascertain.contracts.task import TaskOutcome
 from ascertain.door import admit
-from ascertain.errors import Conflict, NotFound
+from ascertain.errors import CommandRefused, Conflict, NotFound
 from ascertain.ledger.gate import turn_of
 from ascertain.stream import Stream, workflow_id
 from ascertain.testing.knob import Answer, Drop, Rule, Silence, SubmitKnobs
@@ -21,6 +22,8 @@ from tests.protocol.kinds import MORTAL
 from tests.waiting import wait_until
 
 LOST = SubmitKnobs(reply=Drop(how="reset"))
+WHY = Say(operator="ada", reason="the texts are looked at again")
+OF_BOB = {"operator": "bob", "reason": "that is all"}
 
 
 def tasks_of(deployment, count, **fields):
@@ -209,14 +212,14 @@ async def test_a_task_that_a_chunk_names_twice_is_done_once(deployment, stream):
 
 async def test_a_paused_stream_begins_no_further_chunk(deployment, stream):
     await deployment.worker()
-    await stream.pause()
+    await stream.pause(WHY)
     feeding = asyncio.create_task(carry(stream, tasks_of(deployment, 2)))
 
     async def paused():
         return (await stream.progress()).paused
 
     await wait_until(paused)
-    await stream.resume()
+    await stream.resume(WHY)
     await feeding
     assert (await stream.close()).tally.settled == 2
 
@@ -225,7 +228,7 @@ async def test_a_chunk_for_which_several_wait_is_counted_once_although_the_first
     deployment, stream
 ):
     await deployment.worker()
-    await stream.pause()
+    await stream.pause(WHY)
     handle = deployment.client.temporal.get_workflow_handle(workflow_id(stream.name))
     content = Chunk(tasks=tasks_of(deployment, 2)).model_dump(mode="json", exclude_defaults=True)
     fed = [
@@ -234,9 +237,56 @@ async def test_a_chunk_for_which_several_wait_is_counted_once_although_the_first
         )
         for chunk in ("no chunk", content, content)
     ]
-    await stream.resume()
+    await stream.resume(WHY)
     with pytest.raises(WorkflowUpdateFailedError):
         await fed[0].result()
     for carried in fed[1:]:
         await carried.result()
     assert (await stream.close()).tally == Tally(tasks=2, settled=2)
+
+
+async def test_a_stream_knows_who_paused_it_and_hears_each_word_once(deployment, stream):
+    await deployment.worker()
+    pause = WHY.model_copy(update={"request_id": "pause-1"})
+    told = await stream.pause(pause)
+    assert ((await stream.progress()).paused, (await stream.progress()).said) == (
+        True,
+        "ada: the texts are looked at again",
+    )
+    with pytest.raises(CommandRefused, match=r"paused already: ada: the texts are looked at again"):
+        await stream.pause(Say(operator="bob", reason="so do I"))
+    assert await stream.resume(Say(operator="bob", reason="they are right")) == (
+        "resumed by bob: they are right"
+    )
+    assert await stream.pause(pause) == told
+    assert not (await stream.progress()).paused
+    done = await stream.close(Say(operator="bob", reason="that is all", request_id="close-1"))
+    assert (done.closed, done.said) == (True, "bob: that is all")
+    assert [*done.answered] == ["pause-1", "close-1"]
+
+
+async def test_a_word_to_a_stream_without_anybodys_name_counts_as_a_signal_and_not_as_an_update(
+    deployment, stream
+):
+    await deployment.worker()
+    handle = deployment.client.temporal.get_workflow_handle(workflow_id(stream.name))
+    for args in ([], [None], [{}]):
+        await handle.signal(names.PAUSE, args=args)
+        await wait_for(stream, paused=True)
+        await handle.signal(names.RESUME, args=args)
+        await wait_for(stream, paused=False)
+    for what in (names.PAUSE, names.RESUME, names.CLOSE):
+        with pytest.raises(WorkflowUpdateFailedError) as caught:
+            await handle.execute_update(what, {"reason": "x"})
+        assert "operator" in str(caught.value.cause)
+    await handle.signal(names.PAUSE, {"operator": "ada"})
+    assert await handle.execute_update(names.CLOSE, OF_BOB, result_type=Said)
+    done = await stream.result()
+    assert (done.paused, done.said) == (False, "bob: that is all")
+
+
+async def wait_for(stream, *, paused):
+    async def stands():
+        return (await stream.progress()).paused is paused
+
+    await wait_until(stands)
