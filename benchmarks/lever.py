@@ -53,6 +53,7 @@ class Lever:
         wire: The ``wire`` of the kind's options.
         server: Dynamic configuration of a Temporal server of its own; empty: the common one.
         role: What the worker does.
+        reads_anew: Whether the sandbox reads the code of the workflows for every task.
     """
 
     worker: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -60,6 +61,7 @@ class Lever:
     wire: Mapping[str, int] = field(default_factory=dict[str, int])
     server: Mapping[str, str] = field(default_factory=dict[str, str])
     role: Role = field(default_factory=Role)
+    reads_anew: bool = False
 
 
 AS_IT_IS: Final = "as it is"
@@ -75,6 +77,7 @@ LEVERS: Final[Mapping[str, Lever]] = {
     "10 connections to the outside": Lever(wire={"connections": _FEW}),
     "100 workflows are kept, not 1,000": Lever(worker={"max_cached_workflows": 100}),
     "10 workflows are kept, not 1,000": Lever(worker={"max_cached_workflows": _FEW}),
+    "code is read anew for every task": Lever(reads_anew=True),
     "workflow modules pass through the sandbox": Lever(
         worker={"workflow_runner": _passing_all_through()}
     ),

@@ -17,7 +17,7 @@ from ascertain import settings
 from benchmarks.durable import LEVER_VARIABLE
 from benchmarks.lever import WORKERS
 from benchmarks.ready import say_ready
-from workers import worker as workers
+from workers import bytecode, worker as workers
 from workers.serve import serve
 
 
@@ -30,7 +30,12 @@ def main() -> None:
     def tuned(*arguments: Any, **ours: Any) -> Worker:  # noqa: ANN401  # the SDK's own
         return Worker(*arguments, **{**ours, **lever.worker})
 
+    def leave(*packages: str) -> None:
+        """What ``keep`` would keep is read whenever it is imported."""
+
     setattr(workers, Worker.__name__, tuned)
+    if lever.reads_anew:
+        setattr(bytecode, bytecode.keep.__name__, leave)
     asyncio.run(serve(settings.load(), lever.role, on_ready=say_ready, dress=lever.dress))
 
 
