@@ -54,14 +54,13 @@ class Reconcile:
             return None
         ledger, effect = self._serving.ledger, work.effect
         fingerprint = keys.fingerprint(effect.kind, effect.input)
-        by = self._serving.identity
-        answer = await ledger.withdraw(effect, fingerprint, by, given_up=work.given_up)
+        answer = await ledger.withdraw(effect, fingerprint, self._serving.identity)
         if isinstance(answer, Conflict):
             return conflicting(answer)
         row = answer.row
         if row is None or row.state is not State.ABANDONED:
             return None
-        return policy.closed(row)
+        return directive.Refused(state=row.state, reason=row.evidence.detail)
 
     async def _served(self, work: Work) -> Directive:
         await self._record_unrecorded(work)  # which needs no adapter, and nobody else is told

@@ -49,7 +49,7 @@ def _directive_for(case: Case | None, delay: timedelta, why: str) -> Directive:
         return policy.superseded(row, row.superseded_by)
     standing = _standing(case, why)
     if row.state in TERMINAL:
-        return policy.closed(row, standing=standing)
+        return directive.Refused(state=row.state, reason=row.evidence.detail, standing=standing)
     if row.state is State.TAKEN_OVER:
         by = row.taken_by or "somebody"
         return directive.TakenOver(by=by, ask_again_in=PAUSE_MAX, reason=why, standing=standing)

@@ -252,16 +252,6 @@ def says_of_effect(row: EffectRow, came_to: Outcome) -> Outcome:
     return outcome.Unknown(error_class=came_to.error_class, evidence=came_to.evidence)
 
 
-def closed(row: EffectRow, why: str = "", standing: Standing | None = None) -> directive.Refused:
-    """The end of an effect that is closed without a fact."""
-    return directive.Refused(
-        state=row.state,
-        reason=why or row.evidence.detail,
-        standing=standing,
-        cancelled=row.state is State.ABANDONED and row.evidence.rule == Move.WITHDRAW,
-    )
-
-
 def directive_for(
     row: EffectRow, kind: Kind, *, slower: bool = False, why: str = "", waiting: int = 0
 ) -> Directive:
@@ -285,7 +275,7 @@ def directive_for(
         case State.SUPERSEDED if row.superseded_by is not None:
             return superseded(row, row.superseded_by)
         case State.REFUSED | State.ABANDONED | State.SUPERSEDED:
-            return closed(row, why, standing)
+            return directive.Refused(state=row.state, reason=reason, standing=standing)
         case State.CLEAR:
             due = (row.retry_at or row.now) - row.now
             wait = due + AFTER if due > NO_WAIT else NO_WAIT

@@ -73,7 +73,8 @@ class Course:
         self.only_ascertain = progress.only_ascertain
         self.cancelling = self.cancelling or progress.cancelling
         ordered = (*before.taking_back, *keys.ordered_back(progress))
-        self.taking_back, self.given_up = [*dict.fromkeys(ordered)], bool(ordered)
+        self.taking_back = [*dict.fromkeys(ordered)]
+        self.given_up = progress.given_up or bool(ordered)
         self.begun_at = progress.begun_at or before.begun_at or self.begun_at
         self.amended = {**before.amended, **progress.amended}
 
@@ -117,6 +118,12 @@ class Course:
 
     def begin_again(self) -> None:
         """What is settled stands, and is answered from the ledger where it is met again."""
+        if self.taking_back and not workflow.patched(names.REMEMBERS_UNDO):
+            # As a history of before went on: what it had come back to was not taken back once more.
+            over = {done.step for done in self.undone}
+            self.taking_back = [
+                step for step in self.taking_back if keys.undo_step(step) not in over
+            ]
         self.steps = [done for done in self.steps if done.state is State.SETTLED]
         self.undone = []
         self.ending = None
@@ -249,7 +256,6 @@ class Course:
             on_directive=self._on_directive,
             halt=lambda: self._halts(undo=undo),
             withdraw=lambda: self._gives_up and not undo,
-            given_up=lambda: self.given_up and not self.cancelling,
             before_turn=_nothing if undo else lambda: self._take_back(task),
             deadline=None if undo else task.deadline,
         )

@@ -49,9 +49,8 @@ class Pursuit:
 
     It decides nothing: every turn is an activity's directive. ``halt`` is asked where the effect
     provably does not exist, so that a cancelled task can stop there; ``withdraw``, whether it is closed then
-    for whoever might come later, and ``given_up``, whether that is because its task was given up.
-    ``before_turn`` is let finish before the effect is touched. From the ``deadline`` on it is not begun.
-    Where a person replaced the input, ``effect`` is the one with the new.
+    for whoever might come later. ``before_turn`` is let finish before the effect is touched. From the
+    ``deadline`` on it is not begun. Where a person replaced the input, ``effect`` is the one with the new.
     """
 
     def __init__(
@@ -62,7 +61,6 @@ class Pursuit:
         halt: Callable[[], bool],
         before_turn: Callable[[], Awaitable[None]],
         withdraw: Callable[[], bool],
-        given_up: Callable[[], bool],
         deadline: datetime | None = None,
     ) -> None:
         self.effect = effect
@@ -72,7 +70,6 @@ class Pursuit:
         self._halt = halt
         self._before_turn = before_turn
         self._withdraw = withdraw
-        self._given_up = given_up
         self._deadline = deadline
         self._failures: dict[str, int] = {}
         self._turned_away = 0
@@ -205,7 +202,6 @@ class Pursuit:
             effect=self.effect,
             unrecorded=unrecorded,
             withdraw=self._withdraw(),
-            given_up=self._given_up(),
             turned_away=self._turned_away,
         )
         following = await self._turn(names.RECONCILE, work)

@@ -209,8 +209,8 @@ def _refused_write(told: AuditEvent) -> str:
     return sentence(said, fact or told.evidence.detail)
 
 
-def _withdraw(told: AuditEvent) -> str:
-    return sentence(f"It is not done any more: {told.evidence.detail}")
+def _withdraw(_told: AuditEvent) -> str:
+    return "Its task was cancelled before it was done, so it is not done any more."
 
 
 def _note(told: AuditEvent) -> str:

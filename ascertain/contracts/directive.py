@@ -73,15 +73,10 @@ class Done(_Directive):
 
 
 class Refused(_Directive):
-    """The effect is closed without a fact: refused or abandoned.
-
-    Attributes:
-        cancelled: It was closed because its task was cancelled, by this run or an earlier one.
-    """
+    """The effect is closed without a fact: refused or abandoned."""
 
     type: Literal["refused"] = "refused"
     state: State = State.REFUSED
-    cancelled: bool = False
 
 
 class Superseded(_Directive):

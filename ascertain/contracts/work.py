@@ -17,7 +17,6 @@ class Work(Value):
         unrecorded: An attempt's outcome that the ledger could not take when it was known.
         first: Nothing was tried before.
         withdraw: The task was cancelled: what does not exist is closed for good once that is known.
-        given_up: Not cancelled: a person had a step of it taken back.
         turned_away: How often in a row nobody was found who knows the kind.
         dead_queue: A task queue from which nobody took this question. Answered from the ledger alone,
             unless the kind lives elsewhere now.
@@ -26,7 +25,6 @@ class Work(Value):
 
     effect: Effect
     withdraw: bool = False
-    given_up: bool = False
     unrecorded: Unrecorded | None = None
     first: bool = False
     turned_away: int = 0

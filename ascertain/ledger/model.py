@@ -206,11 +206,8 @@ class ModelLedger(ModelGates, ModelReading):
             version = written.row.version
         return written
 
-    async def withdraw(
-        self, effect: Effect, fingerprint: str, by: str, *, given_up: bool = False
-    ) -> Written | Conflict:
+    async def withdraw(self, effect: Effect, fingerprint: str, by: str) -> Written | Conflict:
         """See ``ports.Ledger.withdraw``."""
-        why = writes.GIVEN_UP if given_up else writes.WITHDRAWN
         now, by = self._clock(), writes.clean(by)
         row = self._memory.rows.get(effect.effect_id)
         lost = twin.lost_since(self._memory.epochs, row, effect.begun_at) is not None
@@ -220,14 +217,14 @@ class ModelLedger(ModelGates, ModelReading):
             live = self._memory.live_in_step(effect)
             if live is not None:
                 return Conflict(stored=live.fingerprint, offered=fingerprint)
-            after = twin.never_claimed(effect, fingerprint, by, why, now)
+            after = twin.never_claimed(effect, fingerprint, by, now)
         elif row.fingerprint != fingerprint:
             return Conflict(stored=row.fingerprint, offered=fingerprint)
         elif lost or row.state is not State.CLEAR or self._memory.late(effect.effect_id):
             return Stale(twin.read(row, now))
         else:
-            after = twin.withdrawn(row, why, now)
-        self._keep(row, after, Told(Move.WITHDRAW, by, why))
+            after = twin.withdrawn(row, now)
+        self._keep(row, after, Told(Move.WITHDRAW, by, writes.WITHDRAWN))
         return Moved(after)
 
     async def raise_epoch(self, request: EpochRequest) -> Epoch:

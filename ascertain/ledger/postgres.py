@@ -50,7 +50,6 @@ _NOTE: Final = statement("note")
 _RAISE_EPOCH: Final = statement("raise_epoch")
 
 _WITHDRAWN: Final = writes.json_of(writes.WITHDRAWN)
-_GIVEN_UP: Final = writes.json_of(writes.GIVEN_UP)
 _RENEWED: Final = writes.json_of(writes.RENEWED)
 _LATE_RENEWAL: Final = writes.json_of(writes.LATE_RENEWAL)
 
@@ -216,15 +215,13 @@ class PostgresLedger(PostgresGates, PostgresReading):
         found = await self._session.fetch(_ONE_EFFECT, effect_id)
         return Stale(rows.effect_row(found[0]) if found else None)
 
-    async def withdraw(
-        self, effect: Effect, fingerprint: str, by: str, *, given_up: bool = False
-    ) -> Written | Conflict:
+    async def withdraw(self, effect: Effect, fingerprint: str, by: str) -> Written | Conflict:
         """See ``ports.Ledger.withdraw``."""
         values = (
             effect.effect_id,
             fingerprint,
             writes.clean(by),
-            _GIVEN_UP if given_up else _WITHDRAWN,
+            _WITHDRAWN,
             effect.task_id,
             effect.message_id,
             effect.step,

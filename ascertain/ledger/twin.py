@@ -166,10 +166,8 @@ def archived(row: EffectRow) -> EffectRow:
     return row.model_copy(update=dropped)
 
 
-def never_claimed(
-    effect: Effect, fingerprint: str, by: str, why: Evidence, now: datetime
-) -> EffectRow:
-    """The row that refuses every claim of an effect whose task was cancelled or given up first."""
+def never_claimed(effect: Effect, fingerprint: str, by: str, now: datetime) -> EffectRow:
+    """The row that refuses every claim of an effect whose task was cancelled first."""
     return EffectRow(
         effect_id=effect.effect_id,
         task_id=effect.task_id,
@@ -188,15 +186,15 @@ def never_claimed(
         first_sent_at=now,
         fingerprint=fingerprint,
         frozen=b"",
-        evidence=why,
+        evidence=writes.WITHDRAWN,
         created_at=now,
         now=now,
     )
 
 
-def withdrawn(row: EffectRow, why: Evidence, now: datetime) -> EffectRow:
-    """The row after its task was cancelled or given up."""
-    gone = {"evidence": why, "error_class": None, "retry_at": None}
+def withdrawn(row: EffectRow, now: datetime) -> EffectRow:
+    """The row after its task was cancelled."""
+    gone = {"evidence": writes.WITHDRAWN, "error_class": None, "retry_at": None}
     return _moved(row, Move.WITHDRAW, now, gone)
 
 

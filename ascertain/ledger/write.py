@@ -60,9 +60,6 @@ ARCHIVED: Final = Evidence(
 WITHDRAWN: Final = Evidence(
     source="person", rule="withdraw", detail="its task was cancelled before it was done"
 )
-GIVEN_UP: Final = Evidence(
-    source="person", rule="give_up", detail="a step of its task was taken back before it was done"
-)
 LATE_RENEWAL: Final = Evidence(
     source="late_write", rule="renew", detail="the permit of an attempt that no longer holds it"
 )

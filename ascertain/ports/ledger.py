@@ -156,10 +156,8 @@ class Ledger(Protocol):
         """
         ...
 
-    async def withdraw(
-        self, effect: Effect, fingerprint: str, by: str, *, given_up: bool = False
-    ) -> Written | Conflict:
-        """Close for good what a cancelled or given-up task does not do any more, whoever might claim it.
+    async def withdraw(self, effect: Effect, fingerprint: str, by: str) -> Written | Conflict:
+        """Close for good what a cancelled task does not do any more, by whoever might still claim it.
 
         Moved (ABANDONED) if it was never claimed, or is CLEAR without a late receipt; durable. Stale: it
         is closed already, or something of it is under way or unresolved, or a restored ledger may have

@@ -221,11 +221,9 @@ class WithdrawalsForgotten(_Broken):
     """Who cancels is told that it is closed, but what was never claimed leaves no row."""
 
     @override
-    async def withdraw(
-        self, effect: Effect, fingerprint: str, by: str, *, given_up: bool = False
-    ) -> Written | Conflict:
+    async def withdraw(self, effect: Effect, fingerprint: str, by: str) -> Written | Conflict:
         before = self.snapshot()
-        answer = await super().withdraw(effect, fingerprint, by, given_up=given_up)
+        answer = await super().withdraw(effect, fingerprint, by)
         if self.row is not None and self.row.attempt == 0:
             self.restore(before)
         return answer

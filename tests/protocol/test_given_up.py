@@ -97,3 +97,21 @@ async def test_what_stands_only_in_what_the_last_run_was_started_with_is_given_o
     result = await deployment.result("older")
     assert result.outcome is TaskOutcome.ABANDONED
     assert [deployment.submits(deployment.effect("older", name)) for name in "abc"] == [0, 0, 0]
+
+
+async def test_a_task_that_was_given_up_begins_nothing_though_nothing_is_owed(deployments):
+    """As an earlier release could give it over, once what it had taken back was asked for anew."""
+    deployment = await deployments()
+    await deployment.worker()
+    settled = {"step": "a", "effect_id": "ef1-a", "state": "SETTLED"}
+    await deployment.client.temporal.start_workflow(
+        names.TASK_WORKFLOW,
+        {
+            "task": deployment.task("nothing-owed", *STEPS),
+            "progress": {"given_up": True, "steps": [settled]},
+        },
+        id=deployment.id("nothing-owed"),
+        task_queue=deployment.task_queue,
+    )
+    assert (await deployment.result("nothing-owed")).outcome is TaskOutcome.ABANDONED
+    assert len(deployment.outside.books.submits) == 0
