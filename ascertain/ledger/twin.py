@@ -161,6 +161,7 @@ def archived(row: EffectRow) -> EffectRow:
         "frozen": b"",
         "job_id": None,
         "error_class": None,
+        "taken_by": None,
         "evidence": writes.ARCHIVED,
     }
     return row.model_copy(update=dropped)

@@ -13,9 +13,11 @@ import pytest
 from ascertain.contracts.claim import Conflict, Granted, Settled, Stale, Taken
 from ascertain.contracts.effect import State
 from ascertain.ledger.audit import verify_chain
+from ascertain.ledger.model import ModelLedger
 from ascertain.ledger.postgres import PostgresLedger
 from ascertain.ledger.statement import statement
 from ascertain.ledger.write import json_of
+from ascertain.machine import Move
 from ascertain.ports import EffectFilter
 from tests.ledger.conftest import Clock
 from tests.ledger.steps import (
@@ -50,6 +52,25 @@ async def archived(ledger: PostgresLedger, name: str = "1", **changes: Any) -> N
 
 async def count(admin: asyncpg.Connection, table: str) -> int:
     return await admin.fetchval(f"select count(*) from ascertain.{table}")  # noqa: S608 - ours
+
+
+async def test_what_a_person_confirmed_is_nobody_s_once_it_is_archived(
+    ledger: PostgresLedger, clock: Clock
+) -> None:
+    model = ModelLedger(clock)
+    for each in (ledger, model):
+        row = await moved(each.record(await granted(each), not_done()))
+        row = await moved(
+            each.decide("ef1-1", row.version, Move.TAKE, verdict(State.TAKEN_OVER), "alice")
+        )
+        await moved(
+            each.decide("ef1-1", row.version, Move.CONFIRM, verdict(State.SETTLED), "alice")
+        )
+    await ledger.upkeep.archive(timedelta(0))
+    await model.archive(timedelta(0))
+    rows = [(await standing(each)).model_dump() for each in (ledger, model)]
+    assert rows[0] == rows[1]
+    assert rows[0]["taken_by"] is None
 
 
 async def test_what_is_submitted_again_gets_its_first_result_and_is_not_begun_anew(
