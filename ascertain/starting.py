@@ -32,7 +32,7 @@ from ascertain.errors import (
     SetupError,
     TemporalDown,
 )
-from ascertain.predecessor import given_on, is_continued, started_with
+from ascertain.predecessor import given_past, is_continued, started_with
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -213,7 +213,7 @@ class Starting:
             run_id = await self.start(
                 task,
                 WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
-                before=await given_on(self.temporal, found),
+                before=await given_past(self.temporal, found),
             )
             return Submitted(task.task_id, run_id, restarted=True)
         except (NotFound, WorkflowAlreadyStartedError):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from temporalio.client import WorkflowFailureError
 
 from ascertain.client import TaskEnded
 from ascertain.contracts import names
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
+from ascertain.errors import InvalidTask
 from tests.protocol.deployment import seen, step
 from tests.protocol.test_undo import TAKE_BACK, stuck, undo
 from tests.waiting import wait_until
@@ -69,6 +71,63 @@ async def test_an_ordered_undo_is_still_owed_by_a_task_whose_begun_effects_are_a
     assert deployment.submits(deployment.effect("swept", "a~undo")) == 0
     assert (await deployment.client.submit(deployment.task("swept", *STEPS))).restarted
     assert await taken_back(deployment, "swept") == 1
+
+
+async def turned_away(deployment, task, **start):
+    """Somebody's own start of a task that was begun comes to nothing."""
+    run = await deployment.client.temporal.start_workflow(
+        names.TASK_WORKFLOW, task, id=task["task_id"], task_queue=deployment.task_queue, **start
+    )
+    with pytest.raises(WorkflowFailureError) as failed:
+        await run.result()
+    return failed.value.cause.type
+
+
+async def test_an_order_is_not_forgotten_over_the_starts_of_others_that_were_turned_away(
+    deployments,
+):
+    deployment = await deployments()
+    waiting = await given_up(deployment, "again")
+    begun_at = (await deployment.handle("again").describe()).start_time
+    task = deployment.task("again", *STEPS)
+    other = deployment.task("again", step("a", amount=2))
+    assert await turned_away(deployment, other) == "Conflict"
+    unread = {names.MEMO_GIVEN_UP: "step a"}
+    assert await turned_away(deployment, task, memo=unread) == "InvalidTask"
+    assert (await deployment.client.submit(task)).restarted
+    memo = await (await deployment.handle("again").describe()).memo()
+    assert datetime.fromisoformat(memo[names.MEMO_BEGUN_AT]) == begun_at
+    await confirm(deployment, "again", waiting)
+    assert await taken_back(deployment, "again") == 1
+
+
+@pytest.mark.parametrize(
+    "memo", [{names.MEMO_BEGUN_AT: "long ago"}, {names.MEMO_AMENDED: 1}, {names.MEMO_GIVEN_UP: [2]}]
+)
+async def test_a_memo_that_cannot_be_read_is_told_in_a_sentence_and_ends_no_sweep(
+    deployments, memo
+):
+    deployment = await deployments()
+    task = deployment.task("odd", *STEPS)
+    await deployment.client.temporal.start_workflow(
+        names.TASK_WORKFLOW, task, id=task["task_id"], task_queue=deployment.task_queue, memo=memo
+    )
+    await deployment.handle("odd").terminate("ended from outside")
+    assert not await TemporalTasks(deployment.client).ascertain(task["task_id"])
+    with pytest.raises(
+        InvalidTask, match=f"task '{task['task_id']}' is not started again: the memo"
+    ):
+        await deployment.client.submit(task)
+
+
+async def test_a_first_run_that_was_turned_away_for_its_memo_holds_no_id(deployments):
+    deployment = await deployments()
+    await deployment.worker()
+    task = deployment.task("odd", step("a"))
+    unread = {names.MEMO_BEGUN_AT: "long ago"}
+    assert await turned_away(deployment, task, memo=unread) == "InvalidTask"
+    assert (await deployment.client.submit(task)).restarted
+    assert (await deployment.result("odd")).outcome is TaskOutcome.DONE
 
 
 async def test_what_stands_only_in_what_the_last_run_was_started_with_is_given_on(deployments):
