@@ -78,10 +78,13 @@ def writers(asked: Mapping[str, Pollers]) -> dict[str, dict[str, timedelta]]:
 
 
 def alive(pollers: Iterable[PollerInfo], now: datetime) -> dict[str, timedelta]:
-    """Who asked for work so lately that it may be believed to live, by name, and how long ago that was."""
+    """Who asked for work so lately that it may be believed to live, by name, and how long ago that was.
+
+    When one asked is told by the server's clock, and ``now`` by that of this machine.
+    """
     asked: dict[str, timedelta] = {}
     for one in sorted(pollers, key=lambda one: one.identity):
-        ago = now - one.last_access_time.ToDatetime(UTC)
+        ago = max(now - one.last_access_time.ToDatetime(UTC), timedelta(0))
         if ago < POLL:
             asked[one.identity] = min(ago, asked.get(one.identity, ago))
     return asked

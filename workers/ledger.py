@@ -42,7 +42,9 @@ async def refuse_another(client: Client, settings: Settings, origin: str) -> Non
     if not others:
         return
     named = ", ".join(
-        f"{process_of(name)} ({ago.seconds} s ago)" for some in others for name, ago in some.items()
+        f"{process_of(name)} ({ago.total_seconds():.0f} s ago)"
+        for some in others
+        for name, ago in some.items()
     )
     here = place(settings.ledger_url)
     raise InvalidSettings(

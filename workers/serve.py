@@ -78,14 +78,16 @@ async def serve(
         exposition = await watched(settings.worker, kinds, stack)
         client = await connect_temporal()
         await ensure_search_attributes(client)
-        if role.orchestrate:
-            await ensure_schedules(client, settings)
         ledger = await open_ledger(
             settings.ledger_url, connections=settings.ledger.connections, role="ascertain_worker"
         )
         stack.push_async_callback(ledger.aclose)
         origin = await ledger.upkeep.origin()
         await refuse_another(client, settings, origin)
+        if (
+            role.orchestrate
+        ):  # who is refused changes nothing of the deployment it does not belong to
+            await ensure_schedules(client, settings)
         serving = dress(_serving(settings, kinds, ledger, origin))
         workers = build_workers(client, serving, role, settings.task_queue, ledger.upkeep)
         stack.enter_context(Watch(HELD_UP, held_up(kinds)))

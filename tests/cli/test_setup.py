@@ -15,6 +15,7 @@ from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 
 from activities.serving import Serving
 from ascertain import poller
+from ascertain.contracts.names import SWEEP, schedule_of
 from ascertain.errors import MissingSecret
 from ascertain.ledger import migration
 from ascertain.ledger.postgres import open_ledger
@@ -106,15 +107,22 @@ async def test_doctor_tells_when_the_workers_write_to_another_ledger_than_it_rea
     assert "give this command and the workers the same ASCERTAIN_LEDGER_URL" in worker["advice"]
 
 
-async def test_a_worker_does_not_start_beside_those_that_write_to_another_ledger(deployed, second):
-    answer = await deployed.cli(
-        "worker", "--log-level", "error", code=7, ASCERTAIN_LEDGER_URL=second
-    )
+async def test_a_worker_does_not_start_beside_those_that_write_to_another_ledger(
+    deployed, second, tmp_path
+):
+    text = (deployed.folder / "deployment.toml").read_text()
+    config = tmp_path / "theirs.toml"
+    config.write_text(text.replace("sweep_every = 3600", "sweep_every = 7"))
+    worker = ("worker", "--log-level", "error", "--config", str(config))
+    answer = await deployed.cli(*worker, code=7, ASCERTAIN_LEDGER_URL=second)
     assert answer.out == ""
     assert "this worker does not start: it would write to the ledger at " in answer.sentence
     assert "/cli_second, and others who asked for work of its task queues" in answer.sentence
     assert re.search(r"sent again what this one knows: \S+:\d+ \(\d+ s ago\)", answer.sentence)
     assert "start this one 75 s after the last has stopped" in answer.sentence
+    sweep = deployed.client.temporal.get_schedule_handle(schedule_of(SWEEP, "cli"))
+    (swept,) = (await sweep.describe()).schedule.spec.intervals
+    assert swept.every == timedelta(hours=1)  # who is refused has changed nothing of theirs
 
 
 @asynccontextmanager
@@ -175,6 +183,8 @@ def test_a_worker_that_died_is_not_believed_to_serve_for_as_long_as_the_server_r
         "a": timedelta(seconds=1),
         "b": timedelta(seconds=60),
     }
+    ahead = poller.alive([asked("by a clock ahead of ours", -40)], now)
+    assert ahead == {"by a clock ahead of ours": timedelta(0)}
 
 
 async def test_doctor_names_the_search_attributes_that_are_missing(deployed):
