@@ -217,7 +217,7 @@ class Client:
                 )
                 return answer
         except NotFound as error:
-            before = await self._answered_before(task_id, command.request_id)
+            before = await self._answered_before(task_id, command)
             if before is not None:
                 return before
             raise await self._missed(task_id, error) from error
@@ -228,8 +228,8 @@ class Client:
                 raise asyncio.CancelledError from error  # the caller's own, which the SDK renames
             raise TemporalDown(f"no worker answered for task {task_id} in time") from error
 
-    async def _answered_before(self, task_id: str, request: str | None) -> CommandAnswer | None:
-        return await first_answer(self.temporal, task_id, request) if request else None
+    async def _answered_before(self, task_id: str, command: Command) -> CommandAnswer | None:
+        return await first_answer(self.temporal, task_id, command) if command.request_id else None
 
     async def ended(self, task_id: str) -> str | None:
         """None while a workflow pursues the task; otherwise how it ended, in a word for people."""

@@ -9,7 +9,7 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 
 from ascertain.connection import RPC_TIMEOUT, answered
-from ascertain.contracts.command import CommandAnswer
+from ascertain.contracts.command import Command, CommandAnswer
 from ascertain.contracts.continuation import Progress
 from ascertain.errors import AscertainError, InvalidTask, NotFound
 from ascertain.predecessor import is_continued, started_with
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 LOOKED_AT: Final = 200
 
 
-async def first_answer(temporal: Client, task_id: str, request_id: str) -> CommandAnswer | None:
-    """What was applied when this request came first; None if that is not found at once.
+async def first_answer(temporal: Client, task_id: str, command: Command) -> CommandAnswer | None:
+    """What was applied when this command came first under its request id; None if that is not found at once.
 
     It stands in the last events of the task's newest run, or in what that run was given over from the
     history before it. A command that came as a signal was answered to nobody.
@@ -36,8 +36,8 @@ async def first_answer(temporal: Client, task_id: str, request_id: str) -> Comma
     """
     try:
         events = await _last_events(temporal, task_id)
-        return await _in_events(temporal, events, request_id) or await _given_over(
-            temporal, task_id, request_id
+        return await _in_events(temporal, events, command) or await _given_over(
+            temporal, task_id, command
         )
     except (NotFound, InvalidTask, ValidationError):
         return None
@@ -57,7 +57,7 @@ async def _last_events(temporal: Client, task_id: str) -> Sequence[HistoryEvent]
 
 
 async def _in_events(
-    temporal: Client, events: Sequence[HistoryEvent], request_id: str
+    temporal: Client, events: Sequence[HistoryEvent], command: Command
 ) -> CommandAnswer | None:
     """Newest first, so that an answer is met before what it answers."""
     answers: dict[int, Sequence[Payload]] = {}
@@ -68,19 +68,23 @@ async def _in_events(
         elif event.HasField("workflow_execution_update_accepted_event_attributes"):
             accepted = event.workflow_execution_update_accepted_event_attributes
             given = await _decoded(temporal, accepted.accepted_request.input.args.payloads)
-            if given.get("request_id") == request_id:
+            if (given.get("request_id"), given.get("action")) == (
+                command.request_id,
+                command.action,
+            ):
                 told = await _decoded(temporal, answers.get(event.event_id, ()))
                 answer = CommandAnswer.model_validate(told) if told else None
-                if answer is not None and answer.applied:
+                if answer is not None and answer.applied and answer.is_for(command):
                     return answer
     return None
 
 
-async def _given_over(temporal: Client, task_id: str, request_id: str) -> CommandAnswer | None:
+async def _given_over(temporal: Client, task_id: str, command: Command) -> CommandAnswer | None:
     content = await started_with(temporal, task_id)
     if not is_continued(content):
         return None
-    return Progress.model_validate(content["progress"]).answered.get(request_id)
+    answer = Progress.model_validate(content["progress"]).answered.get(command.request_id or "")
+    return answer if answer is not None and answer.is_for(command) else None
 
 
 async def _decoded(temporal: Client, payloads: Sequence[Payload]) -> dict[str, Any]:

@@ -55,8 +55,16 @@ class Takeover:
             return CommandAnswer(applied=False, message=str(error))
 
     def _answered_before(self, given: Command) -> CommandAnswer | None:
-        """What this very request was answered when it came first, whatever it would come to now."""
-        return self.answers.before(given.request_id) or self.answers.before(_pending(given))
+        """What this very request was answered when it came first, whatever it would come to now.
+
+        A ValueError says that its id was another command's.
+        """
+        before = self.answers.before(given.request_id) or self.answers.before(_pending(given))
+        if before is not None and not before.is_for(given):
+            used = f"{before.action or 'a command'} of {before.effect_id}"
+            msg = f"request id {given.request_id} was used for {used}; give another"
+            raise ValueError(msg)
+        return before
 
     def _admitted(self, given: Command) -> Command:
         """The command for the effect that it means, or a ValueError as a sentence for its sender."""
@@ -103,7 +111,8 @@ class Takeover:
             if pursuit is None or pursuit.effect.effect_id != command.effect_id:
                 message = f"{command.action} refused: {command.effect_id} was closed meanwhile"
                 return CommandAnswer(applied=False, message=message)
-            answer = await pursuit.decide(decision_about(pursuit.effect, command))
+            told = await pursuit.decide(decision_about(pursuit.effect, command))
+            answer = told.model_copy(update={"action": command.action})
             self._remember(pursuit.effect.step, command, answer)
             # If it was applied, the ledger says so.
             looks = answer.in_doubt and workflow.patched(names.LOOKS_AFTER_LOST_DECISION)
@@ -141,7 +150,8 @@ class Takeover:
             return CommandAnswer(applied=False, message=f"undo refused: {error}")
         step = next(step for step in task.steps if step.name == done.step)
         taken = effect_of(task, step).model_copy(update={"effect_id": done.effect_id})
-        answer = await pursuit.decide(decision_about(taken, command), here=True)
+        told = await pursuit.decide(decision_about(taken, command), here=True)
+        answer = told.model_copy(update={"action": command.action})
         self._remember(done.step, command, answer)
         if answer.applied:
             self._course.order_back(done.step)

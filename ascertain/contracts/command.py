@@ -74,6 +74,7 @@ class CommandAnswer(Value):
         pending: Not applied yet, but on record: the same command of a second person applies it.
         in_doubt: Not known to be applied: the answer that would have told was lost.
         freed: For ``confirm``: effects whose only candidates prove others now.
+        action: What was decided; None: answered by an earlier release, or not decided at all.
     """
 
     applied: bool
@@ -83,3 +84,11 @@ class CommandAnswer(Value):
     freed: tuple[Freed, ...] = ()
     effect_id: EffectId | None = None
     standing: Standing | None = None
+    action: Action | None = None
+
+    def is_for(self, command: Command) -> bool:
+        """Whether it may be what this very command was answered when it came first."""
+        same_effect = (
+            None in {command.effect_id, self.effect_id} or command.effect_id == self.effect_id
+        )
+        return self.action in {None, command.action} and same_effect

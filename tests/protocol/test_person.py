@@ -152,6 +152,31 @@ async def test_a_command_that_is_repeated_when_its_task_is_over_gets_its_first_a
         await deployment.takeover("stuck", command(Action.ABANDON, row, request_id="req-2"))
 
 
+async def test_another_command_under_a_used_request_id_is_refused(deployments):
+    deployment = await deployments()
+    row = await quarantined(deployment)
+    take = command(Action.TAKE, row, request_id="req-1")
+    taken = await deployment.takeover("stuck", take)
+    assert (taken.applied, taken.action) == (True, Action.TAKE)
+    row = await deployment.wait_for_row(row.effect_id, lambda row: row.state is State.TAKEN_OVER)
+    abandon = command(Action.ABANDON, row, request_id="req-1")
+    with pytest.raises(
+        CommandRefused, match=r"request id req-1 was used for take of .*; give another"
+    ):
+        await deployment.takeover("stuck", abandon)
+    other = take.model_copy(update={"effect_id": "eff-of-another"})
+    with pytest.raises(CommandRefused, match="req-1 was used for take of"):
+        await deployment.takeover("stuck", other)
+    assert await deployment.takeover("stuck", take) == taken
+    assert (
+        await deployment.takeover("stuck", command(Action.ABANDON, row, request_id="r-2"))
+    ).applied
+    await deployment.result("stuck")
+    with pytest.raises(AlreadyOver):
+        await deployment.takeover("stuck", abandon)
+    assert await deployment.takeover("stuck", take) == taken
+
+
 async def test_an_answer_that_an_earlier_history_gave_over_is_given_when_the_task_is_over(
     deployments,
 ):
