@@ -35,12 +35,21 @@ class Answers(Generic[AnswerT]):
         self.kept = dict([*self.kept.items()][-ANSWERS_KEPT:])
 
 
-def hear(answers: Answers[Said], word: WordT, apply: Callable[[WordT], Said]) -> Said:
-    """Apply a person's word, once: what was applied gets its first answer when it comes again."""
-    before = answers.before(word.request_id)
+def hear(answers: Answers[Said], what: str, word: WordT, apply: Callable[[WordT], Said]) -> Said:
+    """Apply a person's word, once: what was applied gets its first answer when it comes again.
+
+    Args:
+        answers: What was answered.
+        what: The word and what it is about, ``pause`` or ``approve snapshot``: under the same id another one
+            is no repeat. Empty: whatever it is.
+        word: Who says it and why.
+        apply: Does it.
+    """
+    request = " ".join(filter(None, (what, word.request_id))) if word.request_id else None
+    before = answers.before(request)
     if before is not None:
         return before
     answer = apply(word)
-    if answer.applied and word.request_id:
-        answers.keep(word.request_id, answer)
+    if answer.applied and request:
+        answers.keep(request, answer)
     return answer

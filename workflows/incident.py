@@ -61,6 +61,7 @@ class IncidentWorkflow:
         self._closed: Say | None = None
         self._refused: list[str] = []
         self._answers: Answers[Said] = Answers()
+        self._approved_by: Answers[Step] = Answers()
 
     @workflow.run
     async def run(self, content: RawValue = NOTHING) -> IncidentStatus:
@@ -210,7 +211,7 @@ class IncidentWorkflow:
     @workflow.update(name=names.APPROVE, description='{"step", "operator", "reason"}')
     def approve(self, word: RawValue = NOTHING) -> Said:
         """Let the next step begin. Fails if it was not applied."""
-        return applied(names.APPROVE, hear(self._answers, said(word, Approval), self._approve))
+        return applied(names.APPROVE, self._hear_approval(said(word, Approval)))
 
     @approve.validator
     def _approve_is_said(self, word: RawValue = NOTHING) -> None:
@@ -219,12 +220,12 @@ class IncidentWorkflow:
     @workflow.signal(name=names.APPROVE, description='{"step", "operator", "reason"}')
     def approve_signal(self, word: RawValue = NOTHING) -> None:
         """The same as the update, for tools that can only signal; refusals stand in the status."""
-        self._hear(word, Approval, self._approve)
+        self._overhear(word, Approval, self._hear_approval)
 
     @workflow.update(name=names.CLOSE, description='{"operator", "reason"}')
     def close(self, word: RawValue = NOTHING) -> Said:
         """End the incident; the gate stays as it is. Fails if it was not applied."""
-        return applied(names.CLOSE, hear(self._answers, said(word, Say), self._close))
+        return applied(names.CLOSE, self._hear_close(said(word, Say)))
 
     @close.validator
     def _close_is_said(self, word: RawValue = NOTHING) -> None:
@@ -233,7 +234,7 @@ class IncidentWorkflow:
     @workflow.signal(name=names.CLOSE, description='{"operator", "reason"}')
     def close_signal(self, word: RawValue = NOTHING) -> None:
         """The same as the update, for tools that can only signal; refusals stand in the status."""
-        self._hear(word, Say, self._close)
+        self._overhear(word, Say, self._hear_close)
 
     @workflow.query(name=names.STATUS, description="Where the incident stands")
     def status(self) -> IncidentStatus:
@@ -251,11 +252,22 @@ class IncidentWorkflow:
             tally=self._tally,
             closed=self._closed,
             refused=tuple(self._refused),
+            approved=self._approved_by.kept,
         )
 
-    def _hear(self, word: object, form: type[WordT], apply: Callable[[WordT], Said]) -> None:
+    def _hear_approval(self, word: Approval) -> Said:
+        """A tool may give every step the same id; ``approved`` is for whoever names none."""
+        answer = hear(self._answers, f"{names.APPROVE} {word.step}", word, self._approve)
+        if answer.applied and word.request_id:
+            self._approved_by.keep(word.request_id, word.step)
+        return answer
+
+    def _hear_close(self, word: Say) -> Said:
+        return hear(self._answers, names.CLOSE, word, self._close)
+
+    def _overhear(self, word: object, form: type[WordT], hear_: Callable[[WordT], Said]) -> None:
         try:
-            answer = hear(self._answers, said(word, form), apply)
+            answer = hear_(said(word, form))
         except ValueError as error:
             answer = Said(applied=False, message=str(error))
         if not answer.applied:

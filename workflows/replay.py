@@ -33,6 +33,8 @@ from workflows.answered import Answers, hear
 from workflows.argument import NOTHING, applied, argument, said
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ascertain.contracts.replay import Group
 
 ResultT = TypeVar("ResultT")
@@ -186,7 +188,7 @@ class ReplayWorkflow:
     @workflow.update(name=names.PAUSE, description="Stop after what was told; nothing new is told")
     def pause(self, word: RawValue = NOTHING) -> Said:
         """Pause; what was told goes on by itself. Fails if it was not applied."""
-        return applied(names.PAUSE, hear(self._answers, said(word, Say), self._pause))
+        return applied(names.PAUSE, self._hear(names.PAUSE, said(word, Say), self._pause))
 
     @pause.validator
     def _pause_is_said(self, word: RawValue = NOTHING) -> None:
@@ -196,7 +198,7 @@ class ReplayWorkflow:
     def pause_signal(self, word: RawValue = NOTHING) -> None:
         """The same as the update, for tools that can only signal."""
         try:
-            hear(self._answers, said(word, Say), self._pause)
+            self._hear(names.PAUSE, said(word, Say), self._pause)
         except ValueError as error:
             workflow.logger.warning("a pause was refused: %s", error)
 
@@ -205,7 +207,7 @@ class ReplayWorkflow:
     )
     def resume(self, word: RawValue = NOTHING) -> Said:
         """Go on. Fails if it was not applied."""
-        return applied(names.RESUME, hear(self._answers, said(word, Say), self._resume))
+        return applied(names.RESUME, self._hear(names.RESUME, said(word, Say), self._resume))
 
     @resume.validator
     def _resume_is_said(self, word: RawValue = NOTHING) -> None:
@@ -215,7 +217,7 @@ class ReplayWorkflow:
     def resume_signal(self, word: RawValue = NOTHING) -> None:
         """The same as the update, for tools that can only signal."""
         try:
-            hear(self._answers, said(word, Say), self._resume)
+            self._hear(names.RESUME, said(word, Say), self._resume)
         except ValueError as error:
             workflow.logger.warning("a resume was refused: %s", error)
 
@@ -234,6 +236,13 @@ class ReplayWorkflow:
             pace=self._request.pace,
             tally=self._progress.tally,
         )
+
+    def _hear(self, what: str, word: Say, apply: Callable[[Say], Said]) -> Said:
+        """Earlier releases took any word under a used id for a repeat: what they kept is believed."""
+        kept = self._answers.before(word.request_id)
+        if word.request_id and (kept is not None or not workflow.patched(names.TELLS_WORDS_APART)):
+            what = ""
+        return hear(self._answers, what, word, apply)
 
     def _pause(self, word: Say) -> Said:
         if self._progress.phase is Phase.DONE:

@@ -132,7 +132,7 @@ class StreamWorkflow:
     @workflow.update(name=names.PAUSE, description="Begin no further chunk")
     def pause(self, word: RawValue = NOTHING) -> Said:
         """Begin no further chunk; what is under way is finished. Fails if it was not applied."""
-        return applied(names.PAUSE, hear(self._answers, said(word, Say), self._pause))
+        return applied(names.PAUSE, hear(self._answers, names.PAUSE, said(word, Say), self._pause))
 
     @pause.validator
     def _pause_is_said(self, word: RawValue = NOTHING) -> None:
@@ -146,7 +146,9 @@ class StreamWorkflow:
     @workflow.update(name=names.RESUME, description="Go on")
     def resume(self, word: RawValue = NOTHING) -> Said:
         """Go on. Fails if it was not applied."""
-        return applied(names.RESUME, hear(self._answers, said(word, Say), self._resume))
+        return applied(
+            names.RESUME, hear(self._answers, names.RESUME, said(word, Say), self._resume)
+        )
 
     @resume.validator
     def _resume_is_said(self, word: RawValue = NOTHING) -> None:
@@ -160,7 +162,7 @@ class StreamWorkflow:
     @workflow.update(name=names.CLOSE, description="Nothing more comes")
     def close(self, word: RawValue = NOTHING) -> Said:
         """Nothing more comes; what was fed is done first. Fails if it was not applied."""
-        return applied(names.CLOSE, hear(self._answers, said(word, Say), self._close))
+        return applied(names.CLOSE, hear(self._answers, names.CLOSE, said(word, Say), self._close))
 
     @close.validator
     def _close_is_said(self, word: RawValue = NOTHING) -> None:
@@ -180,15 +182,13 @@ class StreamWorkflow:
         return self._progress.model_copy(update=told)
 
     def _overhear(self, what: str, word: RawValue, apply: Callable[[Say | None], Said]) -> None:
-        """Earlier releases, and tools, say nothing but the word itself, and it counts all the same."""
-        told = decoded(word)
-        if not isinstance(told, dict) or not told:
-            apply(None)
-            return
+        """Earlier releases, and tools, say anything beside the word itself, and it counts all the same."""
         try:
-            hear(self._answers, said(word, Say), apply)
-        except ValueError as error:
-            workflow.logger.warning("a %s was refused: %s", what, error)
+            told = said(word, Say)
+        except ValueError:
+            apply(None)
+        else:
+            hear(self._answers, what, told, apply)
 
     def _pause(self, word: Say | None) -> Said:
         if self._progress.paused:

@@ -111,14 +111,18 @@ async def approve(
     """
     asked = await operations(place.find(config))
     incident_id = f"{PREFIX}{partition}"
-    if step is None:
-        found = await asked.incident_status(incident_id)
-        if found.waiting_for is None:
-            raise CommandRefused(f"{incident_id}: no step waits for approval: {_why(found)}")
-        step = found.waiting_for
-    approval = Approval(**word.model_dump(), step=Step(step))
+    meant = _meant(await asked.incident_status(incident_id), word) if step is None else Step(step)
+    approval = Approval(**word.model_dump(), step=meant)
     message = await tell(asked, incident_id, names.APPROVE, approval)
     _print(incident_id, message, word, as_json=as_json)
+
+
+def _meant(found: IncidentStatus, word: Say) -> Step:
+    """The step that waits; of a request that comes again, the step that it has approved."""
+    step = found.approved.get(word.request_id or "", found.waiting_for)
+    if step is None:
+        raise CommandRefused(f"{found.incident_id}: no step waits for approval: {_why(found)}")
+    return step
 
 
 async def close(partition: str, word: Say, config: Path | None, *, as_json: bool) -> None:

@@ -87,6 +87,7 @@ class IncidentStatus(Value):
         waiting_for: The step that begins once a person approves it.
         tally: Of the replay, as it was last told: after its dry run, and at its end.
         refused: Words sent as signals that were not applied.
+        approved: The step that was last approved under each request id: a repeat that names no step means it.
     """
 
     incident_id: str
@@ -101,6 +102,7 @@ class IncidentStatus(Value):
     tally: Tally | None = None
     closed: Say | None = None
     refused: tuple[str, ...] = ()
+    approved: dict[str, Step] = Field(default_factory=dict)
 
 
 class GateOrder(Value):

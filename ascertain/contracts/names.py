@@ -60,6 +60,7 @@ RECORDS_FIRST: Final = "records_first"
 REMEMBERS_AMENDMENTS: Final = "remembers_amendments"
 REMEMBERS_UNDO: Final = "remembers_undo"
 HEARS_CANCEL_FIRST: Final = "hears_cancel_first"
+TELLS_WORDS_APART: Final = "tells_words_apart"
 NEXUS_SERVICE: Final = "ascertain"
 NEXUS_TASK: Final = "task"
 

@@ -132,6 +132,11 @@ async def test_an_approval_that_comes_again_with_its_request_id_approves_no_late
     await status_of(deployed, "incident", "inc-r", waiting_for="reconcile")
     assert (await deployed.cli(*approve)).document == first
     await status_of(deployed, "incident", "inc-r", waiting_for="reconcile", doing=None)
+    reconcile = (await deployed.cli(*approve, "--step", "reconcile")).document
+    assert reconcile["message"] == "reconcile begins", "of a step that is named it is no repeat"
+    await status_of(deployed, "incident", "inc-r", waiting_for="replay")
+    assert (await deployed.cli(*approve)).document == reconcile
+    await status_of(deployed, "incident", "inc-r", waiting_for="replay", doing=None)
     await deployed.cli("incident", "close", "inc-r", "--reason", "over")
     await deployed.cli("resume", "inc-r")
 

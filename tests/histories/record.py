@@ -36,6 +36,7 @@ from ascertain.ledger.migration import migrate
 from ascertain.ledger.postgres import open_ledger
 from ascertain.operation import Operations
 from ascertain.ports import Call, Kind, Permit
+from ascertain.stream import Stream, workflow_id
 from starter.postgres import EmbeddedPostgres
 from starter.temporal import TemporalServer
 from tests.waiting import wait_until
@@ -127,6 +128,7 @@ class Recorder:
             "taken-back": lambda: self._taken_back(step("a", **undo), step("b", "several")),
             "replay": self._replay,
             "incident-night": self._incident,
+            "stream": self._stream,
         }
         for name, scenario in scenarios.items():
             if name in (chosen or scenarios):
@@ -230,6 +232,20 @@ class Recorder:
         await self._client.temporal.get_workflow_handle(incident).result()
         await self._write(incident)
 
+    async def _stream(self) -> None:
+        """Its last word comes from a tool that says something else beside it."""
+        stream = Stream(self._client, "recorded")
+        await stream.open()
+        task = admit({"task_id": "streamed", "kind": "recorded", "steps": [step("a")]})
+        await stream.feed(0, [task])
+        await stream.pause(Say(**WORD, request_id="r-1"))
+        await stream.resume(Say(**WORD, request_id="r-1"))
+        await self._client.temporal.get_workflow_handle(workflow_id(stream.name)).signal(
+            names.CLOSE, {"by": "ada"}
+        )
+        await stream.result()
+        await self._write(workflow_id(stream.name), "stream")
+
     async def _waits_for(self, incident: str, wanted: Step) -> bool:
         return (await self._operations.incident_status(incident)).waiting_for is wanted
 
@@ -294,9 +310,9 @@ class Recorder:
         task = {"task_id": name, "kind": "recorded", "steps": list(steps), **more}
         await self._client.submit(task)
 
-    async def _write(self, name: str) -> None:
+    async def _write(self, name: str, scenario: str | None = None) -> None:
         history = await self._client.temporal.get_workflow_handle(name).fetch_history()
-        (self._folder / f"{name}.json").write_text(history.to_json())
+        (self._folder / f"{scenario or name}.json").write_text(history.to_json())
 
 
 async def record(folder: Path, chosen: Collection[str] = ()) -> None:

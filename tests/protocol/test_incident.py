@@ -56,8 +56,8 @@ async def waits_for(deployment, incident_id, wanted):
     return await wait_until(told, 90, what=f"an incident that waits for {wanted}")
 
 
-async def approve(deployment, incident_id, wanted):
-    word = Approval(operator="grace", reason="go", step=wanted)
+async def approve(deployment, incident_id, wanted, request_id=None):
+    word = Approval(operator="grace", reason="go", step=wanted, request_id=request_id)
     return await operations(deployment).say(incident_id, names.APPROVE, word)
 
 
@@ -164,6 +164,23 @@ async def test_an_incident_that_is_closed_early_leaves_the_partition_paused(depl
     assert gate.paused
     again = await opened(deployment)
     await waits_for(deployment, again, Step.SNAPSHOT)
+
+
+async def test_each_step_of_an_incident_can_be_approved_under_the_same_request_id(deployments):
+    deployment = await prepared(deployments)
+    await deployment.worker()
+    incident_id = await opened(deployment)
+    for wanted in (Step.SNAPSHOT, Step.RECONCILE):
+        await waits_for(deployment, incident_id, wanted)
+        assert await approve(deployment, incident_id, wanted, "inc-42") == f"{wanted} begins"
+    found = await waits_for(deployment, incident_id, Step.REPLAY)
+    assert found.approved == {"inc-42": Step.RECONCILE}
+    again = await approve(deployment, incident_id, Step.SNAPSHOT, "inc-42")
+    assert again == "snapshot begins", "the first answer"
+    found = await operations(deployment).incident_status(incident_id)
+    assert (found.waiting_for, found.doing) == (Step.REPLAY, None)
+    word = WORD.model_copy(update={"request_id": "inc-42"})
+    assert (await operations(deployment).say(incident_id, names.CLOSE, word)).startswith("closed")
 
 
 async def test_an_incident_whose_replay_is_ended_from_outside_goes_on_to_its_end(deployments):

@@ -243,6 +243,8 @@ async def test_a_word_that_comes_again_late_or_with_the_first_of_a_history_is_he
     assert await say(replay_id, names.RESUME, go_on) == first
     assert (await say(replay_id, names.PAUSE, stop)).startswith("paused: ")
     assert await asked(), "neither was applied again"
+    again = await say(replay_id, names.RESUME, stop)
+    assert again.startswith("resumed by"), "another word under a used id is no repeat"
 
 
 @pytest.mark.timeout(300)

@@ -262,7 +262,18 @@ async def test_a_stream_knows_who_paused_it_and_hears_each_word_once(deployment,
     assert not (await stream.progress()).paused
     done = await stream.close(Say(operator="bob", reason="that is all", request_id="close-1"))
     assert (done.closed, done.said) == (True, "bob: that is all")
-    assert [*done.answered] == ["pause-1", "close-1"]
+    assert [*done.answered] == ["pause pause-1", "close close-1"]
+
+
+async def test_another_word_to_a_stream_under_the_same_request_id_is_no_repeat(deployment, stream):
+    await deployment.worker()
+    word = WHY.model_copy(update={"request_id": "n-1"})
+    told = await stream.pause(word)
+    assert (await stream.resume(word)).startswith("resumed by ada")
+    assert not (await stream.progress()).paused
+    assert await stream.pause(word) == told
+    assert not (await stream.progress()).paused, "the repeat was not applied"
+    assert (await stream.close(word)).closed
 
 
 async def test_a_word_to_a_stream_without_anybodys_name_counts_as_a_signal_and_not_as_an_update(
@@ -270,7 +281,7 @@ async def test_a_word_to_a_stream_without_anybodys_name_counts_as_a_signal_and_n
 ):
     await deployment.worker()
     handle = deployment.client.temporal.get_workflow_handle(workflow_id(stream.name))
-    for args in ([], [None], [{}]):
+    for args in ([], [None], [{}], [{"by": "ada"}], [{"operator": "ada"}], ["x"]):
         await handle.signal(names.PAUSE, args=args)
         await wait_for(stream, paused=True)
         await handle.signal(names.RESUME, args=args)
@@ -279,7 +290,6 @@ async def test_a_word_to_a_stream_without_anybodys_name_counts_as_a_signal_and_n
         with pytest.raises(WorkflowUpdateFailedError) as caught:
             await handle.execute_update(what, {"reason": "x"})
         assert "operator" in str(caught.value.cause)
-    await handle.signal(names.PAUSE, {"operator": "ada"})
     assert await handle.execute_update(names.CLOSE, OF_BOB, result_type=Said)
     done = await stream.result()
     assert (done.paused, done.said) == (False, "bob: that is all")
