@@ -84,9 +84,8 @@ async def serve(
         stack.push_async_callback(ledger.aclose)
         origin = await ledger.upkeep.origin()
         await refuse_another(client, settings, origin)
-        if (
-            role.orchestrate
-        ):  # who is refused changes nothing of the deployment it does not belong to
+        # Only now: who is refused changes nothing of the deployment that it does not belong to.
+        if role.orchestrate:
             await ensure_schedules(client, settings)
         serving = dress(_serving(settings, kinds, ledger, origin))
         workers = build_workers(client, serving, role, settings.task_queue, ledger.upkeep)
