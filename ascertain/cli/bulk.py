@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from ascertain.cli import intake, output, place, wording
+from ascertain.cli import intake, output, place, replay, wording
 from ascertain.cli.contradiction import Contents
 from ascertain.cli.failure import leaving, words_of
 from ascertain.cli.progress import Progress
 from ascertain.cli.submit import named, opened
+from ascertain.contracts import names
 from ascertain.door import admit
-from ascertain.errors import Conflict, InputError, TemporalDown
+from ascertain.errors import Conflict, InputError
 from ascertain.stream import Stream
 
 if TYPE_CHECKING:
@@ -151,11 +152,8 @@ async def steer(name: str, word: Say, config: Path | None, *, paused: bool, as_j
         TemporalDown: It is not known whether it is applied; says how to repeat it.
     """
     stream = Stream(await place.find(config).client(), name)
-    try:
+    with replay.repeatable(names.PAUSE if paused else names.RESUME, word):
         await (stream.pause(word) if paused else stream.resume(word))
-    except TemporalDown as error:
-        again = f"give the same command again with `--request-id {word.request_id}`: one id is applied once"
-        raise TemporalDown(f"{error}; {again}") from error
     _print(name, await stream.progress(), as_json=as_json)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -28,6 +29,7 @@ from ascertain.errors import AscertainError, NotFound, TemporalDown
 from ascertain.operation import Operations
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
 
     from ascertain.cli.hold import Hold
@@ -239,8 +241,19 @@ async def tell(asked: Operations, workflow_id: str, what: str, word: Say) -> str
         NotFound: There is none of that id, or it is over.
         TemporalDown: No answer came; the message says how the same word is given again.
     """
-    try:
+    with repeatable(what, word):
         return await asked.say(workflow_id, what, word)
+
+
+@contextmanager
+def repeatable(what: str, word: Say) -> Generator[None]:
+    """Where no answer comes to a word, say how the same one is given again.
+
+    Raises:
+        TemporalDown: It is not known whether it is applied.
+    """
+    try:
+        yield
     except TemporalDown as error:
         step = f"--step {word.step} " if isinstance(word, Approval) else ""
         raise TemporalDown(

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ascertain import operation
-from ascertain.cli import incident_command, replay
+from ascertain import stream, word
+from ascertain.cli import bulk, incident_command, replay
+from ascertain.contracts import names
 from ascertain.contracts.incident import Approval, Step
 from ascertain.contracts.replay import ReplayRequest
 from ascertain.errors import TemporalDown
@@ -144,16 +145,23 @@ async def test_an_approval_that_comes_again_with_its_request_id_approves_no_late
 async def test_a_word_that_nobody_answered_says_how_the_same_one_is_given_again(
     deployed, monkeypatch
 ):
-    monkeypatch.setattr(operation, "ANSWER_WITHIN", timedelta(seconds=0.5))
+    monkeypatch.setattr(word, "ANSWER_WITHIN", timedelta(seconds=0.5))
     asked = Operations(deployed.client, "nobody-serves-this")
     await asked.start_replay("unheard", ReplayRequest(operator="ada", reason="x"))
     again = "not known whether {} is applied: give the same command again with `{}--request-id r-1`"
-    word = replay.said("ada", "x", "r-1")
+    said = replay.said("ada", "x", "r-1")
     with pytest.raises(TemporalDown, match=again.format("pause", "")):
-        await replay.tell(asked, "unheard", "pause", word)
-    approval = Approval(**word.model_dump(), step=Step.REPLAY)
+        await replay.tell(asked, "unheard", "pause", said)
+    approval = Approval(**said.model_dump(), step=Step.REPLAY)
     with pytest.raises(TemporalDown, match=again.format("approve", "--step replay ")):
         await replay.tell(asked, "unheard", "approve", approval)
+    await deployed.client.temporal.start_workflow(
+        names.STREAM_WORKFLOW, id=stream.workflow_id("unheard"), task_queue="nobody-serves-this"
+    )
+    for name, value in deployed.cli.environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(TemporalDown, match=again.format("resume", "")):
+        await bulk.steer("unheard", said, None, paused=False, as_json=True)
 
 
 async def test_a_gate_that_is_opened_beside_an_open_incident_says_so(deployed):
