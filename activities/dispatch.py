@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard, assert_never
 
 from opentelemetry import trace
 
-from activities import amended, breaker
+from activities import amended, breaker, order
 from activities.attempt import Attempt, after_write, persist
 from activities.permit import steady
 from ascertain import keys
@@ -72,7 +72,8 @@ async def dispatch(
     if isinstance(answer, claim.Paused):
         await breaker.met(serving.breakers, serving.ledger, effect.partition, answer)
     if not isinstance(answer, claim.Granted):
-        return _without_grant(answer, served.kind)
+        following = _without_grant(answer, served.kind)
+        return await order.recalled(serving.ledger, effect.effect_id, following)
     attempt = Attempt(
         serving.ledger,
         served.kind,

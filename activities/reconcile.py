@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from temporalio import activity
 
-from activities import unserved
+from activities import order, unserved
 from activities.attempt import LEDGER_PAUSE
 from activities.dispatch import conflicting, dispatch, other_content, put_in_doubt
 from activities.heartbeat import beating
@@ -108,7 +108,8 @@ class Reconcile:
         if expired is not None:
             return await self._converge(served, row, expired)
         if row.state not in IN_DOUBT:
-            return policy.directive_for(row, served.kind)
+            following = policy.directive_for(row, served.kind)
+            return await order.recalled(self._serving.ledger, row.effect_id, following)
         return await self._question(served, effect, row)
 
     async def _question(self, served: Served, effect: Effect, row: EffectRow) -> Directive | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from activities import order
 from activities.dispatch import other_content
 from ascertain import policy
 from ascertain.contracts import directive
@@ -35,7 +36,8 @@ async def stands(serving: Serving, work: Work, why: str) -> Directive:
     """
     case = await serving.ledger.inspect(work.effect.effect_id)
     conflict = None if case is None else other_content(case.row, work.effect)
-    return conflict or _directive_for(case, _pause_of(work), why)
+    following = conflict or _directive_for(case, _pause_of(work), why)
+    return await order.recalled(serving.ledger, work.effect.effect_id, following)
 
 
 def _directive_for(case: Case | None, delay: timedelta, why: str) -> Directive:

@@ -141,6 +141,11 @@ class Course:
         if workflow.patched(names.REMEMBERS_UNDO):
             workflow.upsert_memo(self.memo())
 
+    def recall(self, step: str) -> None:
+        """Heed an order that the ledger remembers, where this history may have lost it to a reset."""
+        if step not in self.taking_back:
+            self.order_back(step)
+
     def memo(self) -> dict[str, object]:
         """What persons said that every further run of the task must know."""
         told = {step: by.model_dump(mode="json") for step, by in self.amended.items()}

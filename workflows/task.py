@@ -14,7 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from ascertain.contracts import names
     from ascertain.contracts.command import CommandAnswer
     from ascertain.contracts.continuation import Continuation, Progress
-    from ascertain.contracts.directive import ReconcileIn, Superseded
+    from ascertain.contracts.directive import Done, ReconcileIn, Superseded
     from ascertain.contracts.status import TaskStatus, Timeline
     from ascertain.contracts.task import Task, TaskOutcome, TaskResult
 
@@ -129,6 +129,8 @@ class TaskWorkflow:
         self._view.follow(effect, following)
         if isinstance(following, Superseded):
             self._course.amend(effect)
+        if isinstance(following, Done) and following.ordered_back:
+            self._course.recall(effect.step)
         carries = isinstance(following, ReconcileIn) and following.unrecorded is not None
         # An outcome that only this history holds must reach the ledger before the history is left.
         if workflow.info().is_continue_as_new_suggested() and not carries:

@@ -66,10 +66,15 @@ class _Directive(Value):
 
 
 class Done(_Directive):
-    """The effect exists."""
+    """The effect exists.
+
+    Attributes:
+        ordered_back: It existed before it was asked for, and a person had ordered that it be taken back.
+    """
 
     type: Literal["done"] = "done"
     receipt: Receipt
+    ordered_back: bool = False
 
 
 class Refused(_Directive):

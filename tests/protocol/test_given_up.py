@@ -21,11 +21,17 @@ STEPS = ({**step("a"), "undo": TAKE_BACK}, step("b", "toy.neither"), step("c"))
 LONG_AGO = datetime.now(UTC) - timedelta(days=3)
 
 
-async def given_up(deployment, task_id):
-    """A task that ends from outside before an undo which a person ordered could begin, and its open step."""
+async def ordered(deployment, task_id):
+    """A task of which a person ordered an undo that the gate holds, and its open step."""
     first, waiting = await stuck(deployment, task_id, *STEPS)
     await deployment.gate("default", paused=True)
     assert (await deployment.takeover(task_id, undo(first))).applied
+    return waiting
+
+
+async def given_up(deployment, task_id):
+    """A task that ends from outside before an undo which a person ordered could begin, and its open step."""
+    waiting = await ordered(deployment, task_id)
     await deployment.handle(task_id).terminate("ended from outside")
     assert await deployment.ledger.inspect(deployment.effect(task_id, "a~undo")) is None
     await deployment.gate("default", paused=False)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 
+from ascertain.contracts import names
 from ascertain.contracts.effect import State
 from ascertain.errors import CommandRefused
 from ascertain.testing.knob import Answer, Drop, LookupKnobs, Rule, SubmitKnobs
 from tests.protocol.deployment import seen, step
+from tests.protocol.test_given_up import STEPS, confirm, given_up, ordered, taken_back
 from tests.protocol.test_restored import begun_before_a_restore, is_known_as_old
 from tests.protocol.test_undo import LOST, TAKE_BACK, stuck, undo
 from tests.waiting import wait_until
@@ -62,7 +65,33 @@ async def test_an_undo_that_was_begun_before_a_reset_is_asked_for_before_the_tas
         except CommandRefused:  # the run has not come to that step yet
             return False
 
-    await wait_until(confirmed, 60)
     deployment.outside.rules.clear()
+    await wait_until(confirmed, 60)
     await deployment.result("back")
     assert (await deployment.row(undone)).state is State.SETTLED
+
+
+@pytest.mark.parametrize("to", [0, 1, -1], ids=["first", "before the order", "after the order"])
+async def test_an_undo_that_was_ordered_before_a_reset_is_done_and_no_further_step_is_begun(
+    deployments, to
+):
+    deployment = await deployments()
+    waiting = await ordered(deployment, "forgotten")
+    await reset(deployment, "forgotten", (await decisions(deployment, "forgotten"))[to])
+    await deployment.gate("default", paused=False)
+    await confirm(deployment, "forgotten", waiting)
+    assert await taken_back(deployment, "forgotten") == 1
+
+
+async def test_an_ordered_undo_is_done_by_a_run_that_nobody_told_of_it(deployments):
+    """As after a reset whose run is ended before a worker takes it, or a start by another program."""
+    deployment = await deployments()
+    waiting = await given_up(deployment, "untold")
+    await deployment.client.temporal.start_workflow(
+        names.TASK_WORKFLOW,
+        deployment.task("untold", *STEPS),
+        id=deployment.id("untold"),
+        task_queue=deployment.task_queue,
+    )
+    await confirm(deployment, "untold", waiting)
+    assert await taken_back(deployment, "untold") == 1
