@@ -5,6 +5,7 @@ It never looks into a chunk. What does not settle at once leaves it for a workfl
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -29,12 +30,14 @@ from workflows.argument import NOTHING, applied, argument, decoded, refusal, sai
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
 # Longer than a chunk's calls and the worker's tries to record.
 CARRY_TIMEOUT = timedelta(minutes=2)
 # A carry is safe to repeat: what it had begun stands in the ledger.
 AGAIN = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30))
 HELD_PAUSE = timedelta(seconds=5)
+NO_WAIT = timedelta(0)
 
 
 @workflow.defn(name=names.STREAM_WORKFLOW)
@@ -56,7 +59,8 @@ class StreamWorkflow:
         self._done = set(order.progress.done_beyond)
         self._carrying: set[int] = set()
         self._held: dict[int, str] = {}
-        self._free_at = workflow.now()
+        self._free_at = order.progress.free_at or workflow.now()
+        self._beginning = asyncio.Lock()
         self._leaving = False
 
     @workflow.run
@@ -109,8 +113,7 @@ class StreamWorkflow:
             return
         self._carrying.add(number)
         try:
-            await self._when_free(count)
-            self._note(number, await self._carry(number, chunk))
+            self._note(number, await self._carry(number, count, chunk))
         finally:
             self._carrying.discard(number)
 
@@ -179,6 +182,8 @@ class StreamWorkflow:
         held = tuple(sorted(set(self._held.values())))
         beyond = tuple(sorted(self._done))
         told = {"done_beyond": beyond, "held": held, "answered": self._answers.kept}
+        if self._order.per_second is not None:
+            told["free_at"] = self._free_at
         return self._progress.model_copy(update=told)
 
     def _overhear(self, what: str, word: RawValue, apply: Callable[[Say | None], Said]) -> None:
@@ -213,22 +218,39 @@ class StreamWorkflow:
     def _move(self, **changes: object) -> None:
         self._progress = self._progress.model_copy(update=changes)
 
-    async def _when_free(self, count: int) -> None:
-        """Wait for the rate's next free time, and while the stream is paused."""
-        if self._order.per_second is not None:
+    async def _carry(self, number: int, count: int, chunk: RawValue) -> Carried:
+        rate = self._order.per_second
+        if rate is not None and not workflow.patched(names.KEEPS_RATE):
             begins = max(self._free_at, workflow.now())
-            self._free_at = begins + timedelta(seconds=count / self._order.per_second)
+            self._free_at = begins + _lasts(count, rate)
             await workflow.sleep(begins - workflow.now())
-        await workflow.wait_condition(lambda: not self._progress.paused)
-
-    async def _carry(self, number: int, chunk: RawValue) -> Carried:
+            rate = None  # as a history of before went on
         while True:
+            begun_at = await self._turn(count, rate)
             carried = await self._carry_once(chunk)
             if carried.held is None:
                 return carried
+            if not carried.tally.begun:
+                self._give_back(begun_at, count, rate)
             self._held[number] = carried.held
             await self._rest(max(carried.held_for or HELD_PAUSE, HELD_PAUSE))
+
+    async def _turn(self, count: int, rate: float | None) -> datetime:
+        """Wait while the stream is paused, and until the rate lets another chunk begin; when that was."""
+        if rate is None:
             await workflow.wait_condition(lambda: not self._progress.paused)
+            return workflow.now()
+        async with self._beginning:
+            while self._progress.paused or workflow.now() < self._free_at:
+                await workflow.wait_condition(lambda: not self._progress.paused)
+                await _passed(lambda: workflow.now() >= self._free_at, self._free_at)
+            self._free_at = workflow.now() + _lasts(count, rate)
+        return workflow.now()
+
+    def _give_back(self, begun_at: datetime, count: int, rate: float | None) -> None:
+        """Let the next chunk have the time of one that was held as a whole, unless another had it since."""
+        if rate is not None and self._free_at == begun_at + _lasts(count, rate):
+            self._free_at = begun_at
 
     async def _carry_once(self, chunk: RawValue) -> Carried:
         try:
@@ -283,6 +305,17 @@ class StreamWorkflow:
 
     def _is_done(self, number: int) -> bool:
         return number < self._progress.done_below or number in self._done
+
+
+async def _passed(over: Callable[[], bool], at: datetime) -> None:
+    """Wait for a moment, or for it to be moved up."""
+    with contextlib.suppress(TimeoutError):
+        await workflow.wait_condition(over, timeout=max(at - workflow.now(), NO_WAIT))
+
+
+def _lasts(count: int, rate: float) -> timedelta:
+    """How long a chunk keeps others from beginning."""
+    return timedelta(seconds=count / rate)
 
 
 def _by(word: Say | None) -> str | None:

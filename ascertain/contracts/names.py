@@ -61,6 +61,7 @@ REMEMBERS_AMENDMENTS: Final = "remembers_amendments"
 REMEMBERS_UNDO: Final = "remembers_undo"
 HEARS_CANCEL_FIRST: Final = "hears_cancel_first"
 TELLS_WORDS_APART: Final = "tells_words_apart"
+KEEPS_RATE: Final = "keeps_rate"
 NEXUS_SERVICE: Final = "ascertain"
 NEXUS_TASK: Final = "task"
 

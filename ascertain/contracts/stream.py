@@ -52,6 +52,11 @@ class Tally(Value):
     handed_over: int = 0
     conflicting: int = 0
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything was done for any of them."""
+        return self.settled + self.refused + self.handed_over > 0
+
     def plus(self, other: Tally) -> Tally:
         """Both together."""
         return Tally(
@@ -85,6 +90,7 @@ class StreamProgress(Value):
         conflicting: The first tasks whose ids were used before.
         held: Paused partitions that chunks wait for now.
         begun_at: When the first run of the stream was started.
+        free_at: Before then its rate lets no further chunk begin; None: it has no rate.
         said: Who paused it, or let it go on, or closed it last, and why; None: whoever did said nothing.
         answered: The answers to persons' words by their request id, so that a repeat is applied once.
     """
@@ -96,6 +102,7 @@ class StreamProgress(Value):
     conflicting: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
     begun_at: Moment | None = None
+    free_at: Moment | None = None
     paused: bool = False
     closed: bool = False
     said: str | None = None

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from ascertain.contracts.claim import ClaimAnswer, ClaimRequest, Verdict, Written
-    from ascertain.contracts.effect import Effect, Evidence
+    from ascertain.contracts.effect import AuditEvent, Effect, Evidence
     from ascertain.contracts.finding import Finding
     from ascertain.contracts.semantics import Semantics
     from ascertain.ports import Call
@@ -98,6 +98,9 @@ class _NotingLedger:
 
     async def inspect(self, _effect_id: str) -> Case:
         return self._case
+
+    async def audit(self, _effect_id: str) -> tuple[AuditEvent, ...]:
+        return ()  # nobody has said anything of it
 
     async def claim(self, request: ClaimRequest) -> ClaimAnswer:
         if request.resend:

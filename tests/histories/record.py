@@ -129,6 +129,7 @@ class Recorder:
             "replay": self._replay,
             "incident-night": self._incident,
             "stream": self._stream,
+            "rated": self._rated,
         }
         for name, scenario in scenarios.items():
             if name in (chosen or scenarios):
@@ -245,6 +246,20 @@ class Recorder:
         )
         await stream.result()
         await self._write(workflow_id(stream.name), "stream")
+
+    async def _rated(self) -> None:
+        """Its chunks come while it is paused."""
+        stream = Stream(self._client, "rated")
+        await stream.open(per_second=8)
+        handle = self._client.temporal.get_workflow_handle(workflow_id(stream.name))
+        await handle.signal(names.PAUSE)
+        async with asyncio.TaskGroup() as feeding:
+            for number in range(3):
+                task = admit({"task_id": f"rated-{number}", "kind": "rated", "steps": [step("a")]})
+                feeding.create_task(stream.feed(number, [task]))
+            await handle.signal(names.RESUME)
+        await stream.close()
+        await self._write(workflow_id(stream.name), "rated")
 
     async def _waits_for(self, incident: str, wanted: Step) -> bool:
         return (await self._operations.incident_status(incident)).waiting_for is wanted

@@ -18,7 +18,8 @@ from workflows.task import TaskWorkflow
 RECORDED = sorted(Path(__file__).parent.glob("v*/*.json"))
 SCENARIOS = {
     *("smooth", "lost", "undo", "queued", "takeover", "held", "cancelled", "unserved"),
-    *("amended", "rest", "taken-back", "replay", "incident-night", "cancelled-first", "stream"),
+    *("amended", "rest", "taken-back", "replay", "incident-night", "cancelled-first"),
+    *("stream", "rated"),
 }
 
 

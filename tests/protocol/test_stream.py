@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateStage
@@ -20,6 +20,7 @@ from ascertain.testing.knob import Answer, Drop, Rule, Silence, SubmitKnobs
 from tests.protocol.deployment import step
 from tests.protocol.kinds import MORTAL
 from tests.waiting import wait_until
+from workflows.stream import HELD_PAUSE
 
 LOST = SubmitKnobs(reply=Drop(how="reset"))
 WHY = Say(operator="ada", reason="the texts are looked at again")
@@ -300,3 +301,64 @@ async def wait_for(stream, *, paused):
         return (await stream.progress()).paused is paused
 
     await wait_until(stands)
+
+
+async def rate_waits(deployment, stream):
+    """How long, in seconds, each wait for the rate was that came to its end, in their order."""
+    handle = deployment.client.temporal.get_workflow_handle(workflow_id(stream.name))
+    started, fired = {}, []
+    async for event in handle.fetch_history_events():
+        if event.HasField("timer_started_event_attributes"):
+            timer = event.timer_started_event_attributes
+            started[timer.timer_id] = timer.start_to_fire_timeout.ToTimedelta()
+        if event.HasField("timer_fired_event_attributes"):
+            fired.append(started[event.timer_fired_event_attributes.timer_id])
+    return [wait.total_seconds() for wait in fired if wait < HELD_PAUSE]
+
+
+async def fed(deployment, stream, chunks):
+    """Chunks of two tasks each that the stream has accepted."""
+    handle = deployment.client.temporal.get_workflow_handle(workflow_id(stream.name))
+    tasks = tasks_of(deployment, 2 * chunks, partition="p")
+    return [
+        await handle.start_update(
+            names.FEED,
+            args=[number, 2, Chunk(tasks=tasks[2 * number :][:2]).model_dump(mode="json")],
+            wait_for_stage=WorkflowUpdateStage.ACCEPTED,
+        )
+        for number in range(chunks)
+    ]
+
+
+async def test_each_chunk_waits_for_the_rate_after_the_one_before_also_after_a_resume(deployment):
+    await deployment.worker()
+    stream = Stream(deployment.client, deployment.id("rated"))
+    await stream.open(per_second=8)
+    await stream.pause(WHY)
+    chunks = await fed(deployment, stream, 4)
+    assert await rate_waits(deployment, stream) == []
+    await stream.resume(WHY)
+    for chunk in chunks:
+        await chunk.result()
+    assert await rate_waits(deployment, stream) == [0.25] * 3
+    done = await stream.close()
+    assert done.tally == Tally(tasks=8, settled=8)
+
+
+async def test_chunks_that_a_gate_had_held_begin_at_the_set_rate_too(deployment):
+    await deployment.worker()
+    await deployment.gate("p", paused=True)
+    stream = Stream(deployment.client, deployment.id("rated"))
+    await stream.open(per_second=2 / 3)
+    chunks = await fed(deployment, stream, 2)
+
+    async def held():
+        progress = await stream.progress()
+        return progress.held == ("p",) and progress.free_at < datetime.now(UTC)
+
+    await wait_until(held)
+    before = len(await rate_waits(deployment, stream))
+    await deployment.gate("p", paused=False)
+    for chunk in chunks:
+        await chunk.result()
+    assert len(await rate_waits(deployment, stream)) == before + 1
