@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
-from ascertain.contracts.stream import Chunk, StreamOrder, StreamProgress
+from ascertain.contracts.stream import CHUNK_MAX, Chunk, StreamOrder, StreamProgress
 from ascertain.errors import CommandRefused, Conflict, NotFound, TemporalDown
 from ascertain.word import say
 
@@ -48,12 +48,20 @@ class Stream:
     client: Client
     name: str
 
-    async def open(self, *, per_second: float | None = None, content: str | None = None) -> bool:
+    async def open(
+        self,
+        *,
+        per_second: float | None = None,
+        content: str | None = None,
+        chunk: int | None = None,
+    ) -> bool:
         """Start it, find it running, or find it over.
 
         Args:
             per_second: Most tasks begun in a second; of a running stream, what it was started with stays.
             content: A fingerprint of all that will be fed, if that is known before.
+            chunk: Tasks that are claimed together, which ``carry`` then keeps to, whoever feeds it again;
+                never more than begin in a second.
 
         Returns:
             Whether it takes chunks; a stream that is over has carried the same content before.
@@ -71,7 +79,10 @@ class Stream:
                     task_queue=self.client.task_queue,
                     id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
                     id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-                    memo={names.MEMO_FINGERPRINT: content},
+                    memo={
+                        names.MEMO_FINGERPRINT: content,
+                        names.MEMO_CHUNK: _chunk_of(per_second, chunk),
+                    },
                     rpc_timeout=RPC_TIMEOUT,
                 )
         except WorkflowAlreadyStartedError:
@@ -134,16 +145,18 @@ class Stream:
 
         Args:
             tasks: In an order that is the same if the feeding is started over.
-            chunk: Tasks that are claimed together.
+            chunk: Tasks that are claimed together, in a stream that was opened for none or with no rate;
+                then the same must be given whenever the feeding is started over.
             window: Chunks under way at a time.
 
         Raises:
             CommandRefused, NotFound, TemporalDown: As ``feed``.
         """
+        size = await self._chunk() or chunk
         done = 0
         under_way: set[asyncio.Task[int]] = set()
         try:
-            async for number, part in _chunks(tasks, chunk):
+            async for number, part in _chunks(tasks, size):
                 under_way.add(asyncio.create_task(self._fed(number, part)))
                 while len(under_way) >= window:
                     ended, under_way = await asyncio.wait(
@@ -159,6 +172,12 @@ class Stream:
                 task.cancel()
             # What they end with is no news, and the loop would show it with tracebacks.
             await asyncio.gather(*under_way, return_exceptions=True)
+
+    async def _chunk(self) -> int | None:
+        """What it was opened for: what is done is remembered by the chunks' numbers."""
+        with answered(f"look at stream {self.name}"):
+            found = await self._handle.describe(rpc_timeout=RPC_TIMEOUT)
+        return await found.memo_value(names.MEMO_CHUNK, default=None, type_hint=int)
 
     async def _fed(self, number: int, part: Sequence[Task]) -> int:
         await self.feed(number, part)
@@ -239,6 +258,13 @@ class Stream:
         return self.client.temporal.get_workflow_handle(
             workflow_id(self.name), result_type=StreamProgress
         )
+
+
+def _chunk_of(per_second: float | None, chunk: int | None) -> int | None:
+    """A chunk begins as a whole, so that a rate bounds it."""
+    if per_second is None:
+        return chunk
+    return min(chunk or CHUNK_MAX, max(int(per_second), 1))
 
 
 async def _chunks(

@@ -181,10 +181,10 @@ class StreamWorkflow:
         """How far the stream is."""
         held = tuple(sorted(set(self._held.values())))
         beyond = tuple(sorted(self._done))
+        rated = self._order.per_second is not None
         told = {"done_beyond": beyond, "held": held, "answered": self._answers.kept}
-        if self._order.per_second is not None:
-            told["free_at"] = self._free_at
-        return self._progress.model_copy(update=told)
+        free_at = {"free_at": self._free_at if rated else None}
+        return self._progress.model_copy(update=told | free_at)
 
     def _overhear(self, what: str, word: RawValue, apply: Callable[[Say | None], Said]) -> None:
         """Earlier releases, and tools, say anything beside the word itself, and it counts all the same."""

@@ -38,7 +38,7 @@ class Campaign:
     Attributes:
         name: Of the stream.
         per_second: Most tasks begun in a second; None: as fast as they come.
-        chunk: Tasks that are claimed together.
+        chunk: Tasks that are claimed together; never more than begin in a second.
     """
 
     name: str
@@ -72,7 +72,9 @@ async def bulk(source: str, campaign: Campaign, config: Path | None, *, as_json:
             return InputError.exit_code
         stream = Stream(await where.client(kinds=where.kinds), campaign.name)
         with leaving(_AGAIN):
-            open_yet = await stream.open(per_second=campaign.per_second, content=content)
+            open_yet = await stream.open(
+                per_second=campaign.per_second, content=content, chunk=campaign.chunk
+            )
         tasks = _tasks(_entries(file, name), where.kinds)
         with leaving(_AGAIN, Exception):
             ended = (

@@ -55,10 +55,10 @@ def submit(  # noqa: PLR0913 - each is one option of the command
         ),
     ] = None,
     chunk: Annotated[
-        int, typer.Option(min=1, max=500, help="Of a stream: tasks that are claimed together.")
+        int, typer.Option(min=1, max=500, help="Of a new stream: tasks that are claimed together.")
     ] = 100,
     rate: Annotated[
-        float | None, typer.Option(min=0.01, help="Of a stream: most tasks begun in a second.")
+        float | None, typer.Option(min=0.01, help="Of a new stream: most tasks begun in a second.")
     ] = None,
     config: option.Config = None,
     as_json: option.Json = False,

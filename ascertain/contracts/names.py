@@ -76,6 +76,8 @@ DATETIME_ATTRIBUTES: Final = (TASK_STATE_SINCE,)
 
 MEMO_FINGERPRINT: Final = "fingerprint"
 MEMO_MESSAGE_ID: Final = "message_id"
+# Stands on a stream: how many tasks each of its chunks holds.
+MEMO_CHUNK: Final = "chunk"
 # Stands on a further run of a task: when the first one was started.
 MEMO_BEGUN_AT: Final = "begun_at"
 # What persons replaced the inputs of its steps by; further runs are given it.

@@ -62,6 +62,31 @@ async def test_ctrl_c_ends_a_bulk_and_says_that_the_same_command_goes_on_with_it
     assert (again.document["tally"]["tasks"], again.document["tally"]["settled"]) == (3, 3)
 
 
+async def test_a_stream_goes_on_in_the_chunks_that_it_was_begun_with_whatever_is_asked_for(
+    deployed,
+):
+    name, partition = deployed.new_id(), deployed.new_id("bulk")
+    ids = [deployed.new_id() for _ in range(8)]
+    first, *others = ids
+    tasks = (deployed.task(task_id, partition=partition) for task_id in others)
+    file = deployed.file(deployed.task(first), *tasks, name="c.jsonl")
+    await deployed.cli("pause", partition, "--reason", "test")
+    process = await deployed.cli.start("submit", file, "--bulk", name, "--chunk", "1")
+
+    async def begun():
+        with contextlib.suppress(NotFound):
+            return (await Stream(deployed.client, name).progress()).done_below == 1
+
+    await wait_until(begun, what="a stream whose first chunk is done")
+    process.send_signal(signal.SIGINT)
+    await process.communicate()
+    await deployed.cli("resume", partition)
+    again = await deployed.cli("submit", file, "--bulk", name, "--chunk", "4", "--json")
+    assert again.document["tally"]["settled"] == 8
+    facts = [deployed.outside.books.facts_of(deployed.effect_id(task_id)) for task_id in ids]
+    assert [len(found) for found in facts] == [1] * 8
+
+
 async def test_a_line_that_is_no_task_is_told_and_nothing_is_begun_until_it_is_mended(deployed):
     good, bad, name = deployed.new_id(), deployed.new_id(), deployed.new_id()
     lines = deployed.task(good), "{", deployed.task(bad, kind="no.such")

@@ -345,6 +345,13 @@ async def test_each_chunk_waits_for_the_rate_after_the_one_before_also_after_a_r
     assert done.tally == Tally(tasks=8, settled=8)
 
 
+async def test_a_chunk_holds_no_more_than_begin_in_a_second(deployment):
+    await deployment.worker()
+    stream = Stream(deployment.client, deployment.id("rated"))
+    await stream.open(per_second=2.5, chunk=3)
+    assert [*await carry(stream, tasks_of(deployment, 5))] == [2, 4, 5]
+
+
 async def test_chunks_that_a_gate_had_held_begin_at_the_set_rate_too(deployment):
     await deployment.worker()
     await deployment.gate("p", paused=True)
