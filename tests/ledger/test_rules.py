@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import asyncpg
@@ -262,6 +263,41 @@ async def test_an_effect_begins_in_flight_and_nowhere_else(
     )
     with pytest.raises(REFUSED, match="begins IN_FLIGHT"):
         await admin.execute(copy)
+
+
+@pytest.mark.parametrize(
+    ("column", "given", "fits"),
+    [
+        ("effect_id", "Az09._-", True),
+        ("effect_id", "e" * 64, True),
+        ("effect_id", "e" * 65, False),
+        ("effect_id", "", False),
+        ("effect_id", "e/1", False),
+        ("effect_id", "e1\n", False),
+        ("effect_id", "\u00e9", False),
+        ("task_id", "Az09._:@/-", True),
+        ("task_id", "t" * 128, True),
+        ("task_id", "t" * 129, False),
+        ("task_id", "", False),
+        ("task_id", "-t", False),
+        ("task_id", "t 1", False),
+        ("task_id", "t1\n", False),
+        ("task_id", "\u00e9", False),
+    ],
+)
+async def test_the_database_takes_ids_of_their_shapes_and_no_others(
+    ledger: PostgresLedger, admin: asyncpg.Connection, column: str, given: str, fits: bool
+) -> None:
+    await in_state(ledger, State.IN_FLIGHT)
+    await admin.execute(
+        "create temp table copied as select * from ascertain.effects;"
+        "update copied set effect_id = 'ef1-9', task_id = 'task-9'"
+    )
+    await admin.execute(f"update copied set {column} = $1", given)  # noqa: S608  # ours
+    added = admin.execute("insert into ascertain.effects select * from copied")
+    with nullcontext() if fits else pytest.raises(REFUSED) as caught:
+        await added
+    assert fits or caught.value.constraint_name == f"effects_{column}_shape"
 
 
 async def test_version_goes_up_by_one_with_every_move(either: Ledger, clock: Clock) -> None:
