@@ -54,6 +54,7 @@ class Lever:
         server: Dynamic configuration of a Temporal server of its own; empty: the common one.
         role: What the worker does.
         reads_anew: Whether the sandbox reads the code of the workflows for every task.
+        collects_after: When Python looks for garbage; None: as our workers have it.
     """
 
     worker: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -62,6 +63,7 @@ class Lever:
     server: Mapping[str, str] = field(default_factory=dict[str, str])
     role: Role = field(default_factory=Role)
     reads_anew: bool = False
+    collects_after: tuple[int, int, int] | None = None
 
 
 AS_IT_IS: Final = "as it is"
@@ -78,6 +80,7 @@ LEVERS: Final[Mapping[str, Lever]] = {
     "100 workflows are kept, not 1,000": Lever(worker={"max_cached_workflows": 100}),
     "10 workflows are kept, not 1,000": Lever(worker={"max_cached_workflows": _FEW}),
     "code is read anew for every task": Lever(reads_anew=True),
+    "garbage is searched for after 10,000 new objects": Lever(collects_after=(10_000, 10, 10)),
     "workflow modules pass through the sandbox": Lever(
         worker={"workflow_runner": _passing_all_through()}
     ),

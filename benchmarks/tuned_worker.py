@@ -17,8 +17,7 @@ from ascertain import settings
 from benchmarks.durable import LEVER_VARIABLE
 from benchmarks.lever import WORKERS
 from benchmarks.ready import say_ready
-from workers import bytecode, worker as workers
-from workers.serve import serve
+from workers import bytecode, serve as served, worker as workers
 
 
 def main() -> None:
@@ -36,7 +35,9 @@ def main() -> None:
     setattr(workers, Worker.__name__, tuned)
     if lever.reads_anew:
         setattr(bytecode, bytecode.keep.__name__, leave)
-    asyncio.run(serve(settings.load(), lever.role, on_ready=say_ready, dress=lever.dress))
+    if lever.collects_after is not None:
+        served.COLLECT_AFTER = lever.collects_after
+    asyncio.run(served.serve(settings.load(), lever.role, on_ready=say_ready, dress=lever.dress))
 
 
 if __name__ == "__main__":
