@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ascertain.worker")
 
-# New objects, and collections of the younger ones, after which Python looks for garbage. More objects than a few
-# chunks of a stream keep at hand: they are no garbage, and go by themselves.
+# New objects, and collections of the younger ones, after which Python looks for garbage. A few chunks of a
+# stream keep fewer objects at hand: those are no garbage, and go by themselves.
 COLLECT_AFTER = (50_000, 10, 10)
 
 
