@@ -49,6 +49,7 @@ def _directive_for(case: Case | None, delay: timedelta, why: str) -> Directive:
         return directive.Done(receipt=row.receipt)
     if row.state is State.SUPERSEDED and row.superseded_by is not None:
         return policy.superseded(row, row.superseded_by)
+    why = policy.reason_of(row, why)
     standing = _standing(case, why)
     if row.state in TERMINAL:
         return directive.Refused(state=row.state, reason=row.evidence.detail, standing=standing)

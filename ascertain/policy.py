@@ -13,7 +13,7 @@ from ascertain import keys
 from ascertain.contracts import directive, finding, outcome
 from ascertain.contracts.claim import Verdict
 from ascertain.contracts.command import Action
-from ascertain.contracts.effect import ABSENT_KEYED, TERMINAL, EffectRow, Evidence, State
+from ascertain.contracts.effect import ABSENT_KEYED, BUDGET, TERMINAL, EffectRow, Evidence, State
 from ascertain.contracts.epoch import MAY_BE_FORGOTTEN, RESTORED
 from ascertain.machine import Move, next_state
 from ascertain.wait import AFTER, NO_WAIT, ask_wait, conclusive_at, let_go, quiet_at, retry_wait
@@ -35,6 +35,7 @@ HANDS_ON = frozenset({Action.TAKE, Action.DENY, Action.AMEND, Action.ABANDON})
 NEVER_INSISTED = frozenset({Action.AMEND, Action.UNDO})
 # Whether there is an undo says the task and no effect: `TaskStatus.undoable`.
 _BY_STATE = tuple(action for action in Action if action is not Action.UNDO)
+_FOR_A_PERSON = frozenset({State.QUARANTINED, State.TAKEN_OVER})
 
 MOVE_OF: dict[Action, Move] = {
     Action.TAKE: Move.TAKE,
@@ -193,9 +194,12 @@ def _absent(row: EffectRow, kind: Kind) -> Verdict | StillOpen:
     conclusive = conclusive_at(row, kind)
     if row.now < conclusive:
         why = f"not visible yet; an empty answer is conclusive from {conclusive:%H:%M:%S} UTC"
+        if row.state is State.QUARANTINED and row.evidence.rule == BUDGET:
+            # Each of its attempts is known to have done nothing: no horizon is awaited.
+            why = "the outside does not show it"
         return StillOpen("not_visible_yet", why)
     if row.state is State.QUARANTINED:
-        return StillOpen("absent", "the outside does not have it; a person decides")
+        return StillOpen("absent", "the outside does not have it")
     if row.state is State.ACCEPTED:
         why = f"the outside took it as {row.job_id} and does not know it now"
         return _stop(row, "accepted_then_absent", why, {})
@@ -264,7 +268,7 @@ def directive_for(
         why: What the last question came to, where that moved nothing.
         waiting: How many wait for an outside that could not be asked.
     """
-    reason = why or row.evidence.detail
+    reason = reason_of(row, why)
     standing = standing_of(row, kind, why)
     match row.state:
         case State.SETTLED:
@@ -331,12 +335,23 @@ def standing_of(row: EffectRow, kind: Kind, why: str = "") -> Standing:
         error_class=row.error_class,
         external_id=row.external_id,
         job_id=row.job_id,
-        reason=why or row.evidence.detail,
+        reason=reason_of(row, why),
         conclusive_at=conclusive_at(row, kind) if in_doubt and kind.semantics.lookup else None,
         act_from=quiet_at(row, kind) if _may_still_land(row, kind) else None,
         safe_next=tuple(act.value for act in _BY_STATE if leads_to(act, row.state)),
         askable=kind.semantics.lookup is not None,
     )
+
+
+def reason_of(row: EffectRow, why: str) -> str:
+    """Why it stands as it does; for a person the cause comes first, and then what the last look came to.
+
+    With its time, for such a look may be the last one for long.
+    """
+    cause = row.evidence.detail
+    if row.state not in _FOR_A_PERSON or why == cause or not (why and cause):
+        return why or cause
+    return f"{cause}; last look at {row.now:%Y-%m-%d %H:%M:%S} UTC: {why}"
 
 
 def leads_to(action: Action, state: State) -> State | None:

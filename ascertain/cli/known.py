@@ -7,8 +7,15 @@ from datetime import datetime
 from itertools import pairwise
 
 from ascertain import keys
-from ascertain.cli.wording import BUDGET, NOTE, REFUSED_WRITE, UNSENDABLE
-from ascertain.contracts.effect import ABSENT_KEYED, UNRESOLVED, AuditEvent, EffectRow, State
+from ascertain.cli.wording import NOTE, REFUSED_WRITE, UNSENDABLE
+from ascertain.contracts.effect import (
+    ABSENT_KEYED,
+    BUDGET,
+    UNRESOLVED,
+    AuditEvent,
+    EffectRow,
+    State,
+)
 from ascertain.contracts.gate import Gate
 from ascertain.contracts.outage import CANNOT, Outage
 from ascertain.contracts.status import TaskStatus

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ascertain.cli.text import plain
 from ascertain.contracts.command import Action
+from ascertain.contracts.effect import BUDGET
 from ascertain.contracts.epoch import RESTORED
 from ascertain.machine import Move
 
@@ -18,11 +19,9 @@ if TYPE_CHECKING:
 
 REFUSED_WRITE: Final = "refused_write"
 NOTE: Final = "note"
-# The error classes of an input that no request can be made of, of a person's word against a fact, and of an
-# effect whose attempts are used up.
+# The error classes of an input that no request can be made of, and of a person's word against a fact.
 UNSENDABLE: Final = "invalid_input"
 DENIED: Final = "denied"
-BUDGET: Final = "budget"
 # A key that outlives every task is called endless.
 ENDLESS: Final = timedelta(days=36_500)
 

@@ -47,6 +47,8 @@ ABSENT = frozenset({State.CLEAR, State.REFUSED, State.ABANDONED, State.SUPERSEDE
 ABSENT_KEYED = "absent_keyed"
 # The rules of claims that are granted because the key protects, and no longer than it does.
 RESTS_ON_KEY = frozenset({"resend", ABSENT_KEYED})
+# The rule, and the error class, of a quarantine because all attempts that are allowed were made.
+BUDGET = "budget"
 # The rule under which the ledger puts an open claim whose lease is over in doubt.
 FENCE = "fence"
 

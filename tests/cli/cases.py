@@ -61,17 +61,22 @@ class Night:
         run: str | None = "RUNNING",
         *,
         doing: str | None = None,
+        why: str = "",
+        looked: EffectRow | None = None,
         gaps: tuple[str, ...] = (),
         result: Any = None,
     ) -> Known:
-        """What is known now; with ``doing``, a worker answers that the effect is open."""
+        """What is known now; with ``doing``, a worker answers that the effect is open.
+
+        ``why`` is what its last look came to, which it took when the row was as ``looked``.
+        """
         row = await self.row()
         trail = tuple(await self.ledger.audit(EFFECT))
         return Known(
             TASK,
             self.now,
             run=self.run(run) if run is not None else None,
-            status=None if doing is None else self.status(row, doing),
+            status=None if doing is None else self.status(looked or row, doing, why),
             result=result,
             effects=(KnownEffect(row, trail),),
             gaps=gaps,
@@ -81,14 +86,14 @@ class Night:
         closed = None if state == "RUNNING" else self.now
         return Run("run-1", state, "invoice", "p", START, closed)
 
-    def status(self, row: EffectRow, doing: str) -> TaskStatus:
-        standing = policy.standing_of(row, self.kind)
+    def status(self, row: EffectRow, doing: str, why: str = "") -> TaskStatus:
+        standing = policy.standing_of(row, self.kind, why)
         opened = OpenEffect(
             step=row.step,
             effect_id=row.effect_id,
             kind=row.kind,
             doing=doing,
-            reason=row.evidence.detail,
+            reason=standing.reason,
             since=row.state_since,
             standing=None if doing == "held" else standing,
         )

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from ascertain import policy
 from ascertain.cli import standing, story, wording
 from ascertain.cli.known import KnownEffect
 from ascertain.contracts.effect import ABSENT_KEYED, Receipt, State
@@ -171,6 +172,20 @@ async def test_attempts_after_an_order_to_retry_are_counted_alike_everywhere():
     assert "Automation stopped after attempt 4, the last that its budget of 2 allowed." in text(
         known
     )
+
+
+async def test_a_used_up_budget_is_told_also_after_the_outside_was_asked_again():
+    night = Night(in_flight_max=timedelta(minutes=5))
+    await used_up(night, budget=3, outcome=never_left())
+    row = await night.row()
+    last = policy.judge(row, Absent(), night.kind)
+    assert isinstance(last, policy.StillOpen)
+    night.later(600)
+    told = text(await night.known(doing="quarantined", why=last.reason, looked=row))
+    assert "its budget of 3 attempts is used up; last look at 2026-03-04 03:03:01 UTC: the" in told
+    assert "It provably does not exist outside, and its budget of attempts is used up" in told
+    assert "not visible yet" not in told
+    assert "conclusive" not in told
 
 
 async def test_a_used_up_budget_of_questions_stays_a_doubt():

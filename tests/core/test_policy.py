@@ -394,3 +394,26 @@ def test_of_all_that_wait_for_an_outside_that_is_down_one_asks_every_few_seconds
 def test_a_held_task_looks_more_seldom_the_longer_its_gate_is_closed(closed_for, recheck, pause):
     served = kind(policy=Policy(held_recheck=second(recheck)))
     assert wait.held_wait(second(closed_for), served) == second(pause)
+
+
+@pytest.mark.parametrize("found", [ABSENT, finding.Pending(detail="it is in review")])
+def test_what_a_person_has_to_decide_keeps_its_cause_beside_what_the_last_look_came_to(found):
+    effect = row(State.QUARANTINED, now=T0 + second(5))
+    last = still_open(found, effect).reason
+    following = policy.directive_for(effect, kind(), why=last)
+    told = f"as the test says; last look at 2026-01-01 12:00:05 UTC: {last}"
+    assert following.standing is not None
+    assert (following.reason, following.standing.reason) == (told, told)
+
+
+def test_a_last_look_that_came_to_the_cause_itself_is_not_told_twice():
+    found = finding.Several(external_ids=("fact-1", "fact-2"))
+    cause = verdict(found).evidence
+    effect = row(State.QUARANTINED, evidence=cause)
+    last = still_open(found, effect).reason
+    assert policy.directive_for(effect, kind(), why=last).reason == cause.detail
+
+
+def test_what_is_asked_for_again_says_what_it_waits_for():
+    last = still_open(ABSENT).reason
+    assert policy.directive_for(row(), kind(), why=last).reason == last
