@@ -18,6 +18,7 @@ from ascertain.contracts import names
 from ascertain.contracts.fault import faults
 from ascertain.contracts.gate import Position
 from ascertain.contracts.incident import PREFIX, Approval, IncidentRequest, Step
+from ascertain.contracts.replay import Tally
 from ascertain.errors import AscertainError, CommandRefused, NotFound, Unavailable
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ async def status(partition: str, config: Path | None, *, as_json: bool) -> None:
     """
     where = place.find(config)
     found = await (await operations(where)).incident_status(f"{PREFIX}{partition}")
-    gates, now = await _gates(where), datetime.now(UTC)
+    (gates, tally), now = await _stand(where, found.replay_id), datetime.now(UTC)
+    found = found if tally is None else found.model_copy(update={"tally": tally})
     gate, every = gates.get(partition), gates.get(EVERY)
     if as_json:
         told = {"gate": _document(gate, now), "gate_of_all": _document(every, now)}
@@ -188,16 +190,21 @@ async def _under_way(where: Place, partition: str) -> tuple[dict[str, object], s
     )
 
 
-async def _gates(where: Place) -> dict[str, Gate]:
-    """By partition, those that were ever closed; none where no ledger can tell."""
+async def _stand(where: Place, replay_id: str | None) -> tuple[dict[str, Gate], Tally | None]:
+    """By partition, the gates that were ever closed, and the items of the replay as they stand now.
+
+    Nothing where no ledger can tell: the incident itself knows the items of its dry run, and of its end.
+    """
     if not where.has_ledger:
-        return {}
+        return {}, None
     try:
         async with where.ledger() as ledger:
-            return {gate.partition: gate for gate in await ledger.gates()}
+            gates = {gate.partition: gate for gate in await ledger.gates()}
+            tally = Tally() if replay_id is None else await ledger.replays.tally(replay_id)
     except AscertainError as error:
         output.note(f"How its gate stands is not known ({asked_once(error)}).")
-        return {}
+        return {}, None
+    return gates, tally if tally.items else None
 
 
 def _document(gate: Gate | None, now: datetime) -> dict[str, object] | None:

@@ -48,6 +48,7 @@ OUTLOOKS: Final = {
 # What the book counts under the outlooks although it is none.
 _NOT_ASKED: Final = {"NOT_ASKED": "not asked yet"}
 _PAGE: Final = 1000
+_AS_OF_LAST_BATCH: Final = "The items are counted as they stood when its last batch had ended."
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ async def status(replay_id: str, config: Path | None, *, as_json: bool) -> None:
     """
     where = place.find(config)
     found = await (await operations(where)).replay_status(replay_id)
-    held = await _held(where, found)
+    found, held = await _counted(where, found)
     if as_json:
         told = [one.document() for one in held]
         output.document({**found.model_dump(mode="json"), "held_by": told})
@@ -126,16 +127,24 @@ async def status(replay_id: str, config: Path | None, *, as_json: bool) -> None:
         output.line(_came_to(replay_id, found.tally))
 
 
-async def _held(where: Place, found: ReplayStatus) -> list[Hold]:
-    """The closed gates in its way; none where no ledger can tell."""
+async def _counted(where: Place, found: ReplayStatus) -> tuple[ReplayStatus, list[Hold]]:
+    """How far it is by the ledger's items, and the closed gates in its way.
+
+    The workflow knows the counts of its last finished batch: they stand where no ledger can tell.
+    """
     if not where.has_ledger:
-        return []
+        output.note(_AS_OF_LAST_BATCH)
+        return found, []
     try:
         async with where.ledger() as ledger:
-            return await holds(ledger, found.replay_id, passes=found.incident is not None)
+            tally = await ledger.replays.tally(found.replay_id)
+            held = await holds(ledger, found.replay_id, passes=found.incident is not None)
     except AscertainError as error:
         output.note(f"Whether a gate holds it is not known ({asked_once(error)}).")
-        return []
+        output.note(_AS_OF_LAST_BATCH)
+        return found, []
+    # Where the ledger has no item of it, its workers may write to another one.
+    return (found.model_copy(update={"tally": tally}) if tally.items else found), held
 
 
 def _resume(replay_id: str) -> str:

@@ -178,6 +178,8 @@ class ReplayStatus(Value):
     Attributes:
         paused: Why nothing goes on now; None while it runs.
         incident: The id of the incident that it is a step of; None: it stands alone.
+        tally: Of when its last batch had ended. How the items stand now says the ledger, by which
+            ``ascertain replay status`` counts.
     """
 
     replay_id: str

@@ -18,7 +18,7 @@ from ascertain.contracts.task import TaskOutcome
 from ascertain.errors import CommandRefused, Conflict
 from ascertain.snapshot import check
 from tests.protocol.deployment import step
-from tests.protocol.test_replay import SOME_TRIES, TRIES, operations, quarantine
+from tests.protocol.test_replay import SOME_TRIES, TRIES, command_of, operations, quarantine
 from tests.protocol.test_snapshot import quiet
 from tests.waiting import wait_until
 from workers.worker import sandbox
@@ -181,6 +181,26 @@ async def test_each_step_of_an_incident_can_be_approved_under_the_same_request_i
     assert (found.waiting_for, found.doing) == (Step.REPLAY, None)
     word = WORD.model_copy(update={"request_id": "inc-42"})
     assert (await operations(deployment).say(incident_id, names.CLOSE, word)).startswith("closed")
+
+
+async def test_an_incident_counts_the_items_of_the_batch_in_hand(deployments):
+    deployment = await prepared(deployments)
+    await deployment.worker()
+    await quarantine(deployment, "t-1", tries=TRIES)
+    incident_id = await opened(deployment, patience=300)
+    for wanted in (Step.SNAPSHOT, Step.RECONCILE, Step.REPLAY):
+        found = await waits_for(deployment, incident_id, wanted)
+        if wanted is Step.REPLAY:  # which passes its own gate, and not this one
+            await deployment.gate("*", paused=True)
+        await approve(deployment, incident_id, wanted)
+
+    async def told():
+        book = deployment.ledger.replays
+        return (await book.tally(found.replay_id or "")).results.get("STARTED") == 1
+
+    await wait_until(told)
+    status = await command_of(deployment, "incident", "status", deployment.task_queue)
+    assert status["tally"]["results"] == {"STARTED": 1}
 
 
 async def test_an_incident_whose_replay_is_ended_from_outside_goes_on_to_its_end(deployments):

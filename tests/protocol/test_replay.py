@@ -359,3 +359,20 @@ async def test_a_replay_that_a_gate_holds_says_which_since_when_and_how_many_wai
         await deployment.client.resume(deployment.id(task))
         assert (await deployment.result(task)).outcome is TaskOutcome.DONE
     assert (await command_of(deployment, "replay", "status", replay_id))["held_by"] == []
+
+
+async def test_a_status_counts_the_items_of_the_batch_in_hand_as_the_report_does(deployments):
+    deployment = await deployments(policy={**SOME_TRIES, "held_recheck": 300})
+    await deployment.worker()
+    await quarantine(deployment, "t-1", "t-2", "t-3", tries=TRIES)
+    await deployment.gate(deployment.task_queue, paused=True)
+    replay_id = await start(deployment, pace={"canary": 2, "patience": 300})
+
+    async def both_told():
+        return (await deployment.ledger.replays.tally(replay_id)).results.get("STARTED") == 2
+
+    await wait_until(both_told)
+    status = await command_of(deployment, "replay", "status", replay_id)
+    report = await command_of(deployment, "replay", "report", replay_id)
+    assert status["tally"] == report["tally"]
+    assert status["tally"]["results"] == {"STARTED": 2, "WAITING": 1}
