@@ -154,10 +154,10 @@ class _Batch:
         return False
 
     def _untold(self, standing: Standing) -> bool:
-        """Whether the ledger shows no sign yet that its task heard of it."""
+        """Whether the ledger shows no sign that its task heard of it; the command's own move is none."""
         quiet = asyncio.get_running_loop().time() - TELL_AGAIN_S
         heard = self._told_at.get(standing.item.effect_id)
-        waits = standing.version == standing.item.version
+        waits = standing.version <= standing.item.version + 1
         return waits and (heard is None or heard < quiet)
 
     async def _tell(self, item: Item) -> None:

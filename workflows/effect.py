@@ -165,20 +165,31 @@ class Pursuit:
 
     async def decide(self, decision: Decision, *, here: bool = False) -> CommandAnswer:
         """Have a person's command applied where this effect's adapter is, or ``here`` if it needs none."""
+        route = None if here else self.route
         try:
-            if here:
-                return await _locally(names.DECIDE, decision, CommandAnswer)
-            return await self._activity(names.DECIDE, decision, CommandAnswer)
+            return await self._decided(decision, route)
         except FAILED as error:
             if _never_began(error):
-                return self._not_taken(decision)
+                return self._not_taken(decision, route or _here())
             message = f"not known to be applied, look at the status: {_why(error)}"
             return CommandAnswer(
                 applied=False, message=message, in_doubt=True, effect_id=self.effect.effect_id
             )
 
-    def _not_taken(self, decision: Decision) -> CommandAnswer:
-        queue = self.route.task_queue if self.route is not None else ""
+    async def _decided(
+        self, decision: Decision, route: directive.RunQueued | None
+    ) -> CommandAnswer:
+        """Apply it once the command is on record.
+
+        A local activity would be done before the update that asked for it is: if its worker was killed
+        then, and nobody gave the command again, the task never heard of what the ledger has.
+        """
+        if route is None and not workflow.patched(names.DECIDES_ON_RECORD):
+            return await _locally(names.DECIDE, decision, CommandAnswer)
+        return await self._queued(names.DECIDE, decision, CommandAnswer, route or _here())
+
+    def _not_taken(self, decision: Decision, route: directive.RunQueued) -> CommandAnswer:
+        queue = route.task_queue
         message = (
             f"{decision.command.action} refused: no worker of task queue {queue} took the command within "
             f"{TAKEN_WITHIN.seconds} s, so nothing was applied; start one, or give it again later"
@@ -218,7 +229,7 @@ class Pursuit:
 
     async def _answer(self, name: str, work: Work) -> Directive:
         try:
-            answer = await self._activity(name, work, Answer)
+            answer = await self._worked(name, work)
         except FAILED as error:
             if self.route is not None and work.dead_queue is None and _never_began(error):
                 dead = {"dead_queue": self.route.task_queue}
@@ -233,21 +244,28 @@ class Pursuit:
         self._failures.pop(name, None)
         return answer.directive
 
-    async def _activity(
-        self, name: str, argument: Work | Decision, result: type[ResultT]
+    async def _worked(self, name: str, work: Work) -> Answer:
+        if self.route is None or work.dead_queue is not None:
+            return await _locally(name, work, Answer)
+        return await self._queued(name, work, Answer, self.route)
+
+    async def _queued(
+        self,
+        name: str,
+        argument: Work | Decision,
+        result: type[ResultT],
+        route: directive.RunQueued,
     ) -> ResultT:
-        if self.route is None or (isinstance(argument, Work) and argument.dead_queue is not None):
-            return await _locally(name, argument, result)
         deciding = name == names.DECIDE
         handle: workflow.ActivityHandle[ResultT] = workflow.start_activity(
             name,
             argument,
             result_type=result,
-            task_queue=self.route.task_queue,
+            task_queue=route.task_queue,
             # Work waits its turn in a long queue; a question and a command want to know that nobody is there.
             schedule_to_start_timeout=None if name == names.PERFORM else TAKEN_WITHIN,
-            start_to_close_timeout=INLINE_TIMEOUT if deciding else self.route.start_to_close,
-            heartbeat_timeout=None if deciding else self.route.heartbeat,
+            start_to_close_timeout=INLINE_TIMEOUT if deciding else route.start_to_close,
+            heartbeat_timeout=None if deciding else route.heartbeat,
             retry_policy=ONCE,
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=f"{name} {self.effect.step} {self.effect.effect_id}",
@@ -277,6 +295,14 @@ class Pursuit:
             receipt=receipt,
             reason=following.reason,
         )
+
+
+def _here() -> directive.RunQueued:
+    """The task queue of the workflow's own workers."""
+    queue = workflow.info().task_queue
+    return directive.RunQueued(
+        task_queue=queue, start_to_close=INLINE_TIMEOUT, heartbeat=INLINE_TIMEOUT
+    )
 
 
 async def _locally(name: str, argument: Work | Decision, result: type[ResultT]) -> ResultT:

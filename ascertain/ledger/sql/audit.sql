@@ -8,10 +8,11 @@ where effect_id = $1
 order by seq
 
 -- name: note
--- Append an observation that moves nothing, if the effect is known. A lost one can be made again, so it
--- commits asynchronously.
+-- Append an observation that moves nothing, if the effect is known. What a person said is durable; all else
+-- can be observed again, so it commits asynchronously.
 with locked as materialized (
-    select *, set_config('synchronous_commit', 'off', true) as commits
+    select *,
+        case when $3::jsonb ->> 'source' <> 'person' then set_config('synchronous_commit', 'off', true) end as commits
     from ascertain.effects where effect_id = $1 for update
 ),
 standing as materialized (
