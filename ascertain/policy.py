@@ -311,14 +311,22 @@ def amendment(effect: Effect) -> JsonObject:
     return {"revision": effect.revision, "input": keys.canonical(effect.input).decode()}
 
 
+def amended_input(row: EffectRow) -> JsonObject | None:
+    """The input of what comes instead of an effect that a person had replaced; None: it was not."""
+    told = row.evidence.body.get("input")
+    if row.state is not State.SUPERSEDED or not isinstance(told, str):
+        return None
+    given: JsonObject = json.loads(told)
+    return given
+
+
 def superseded(row: EffectRow, by: str) -> Directive:
     """What a task goes on with whose effect a person replaced by another, ``by``."""
-    body = row.evidence.body
     return directive.Superseded.model_validate(
         {
             "by": by,
-            "revision": body["revision"],
-            "input": json.loads(str(body["input"])),
+            "revision": row.evidence.body["revision"],
+            "input": amended_input(row),
             "reason": row.evidence.detail,
         }
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,12 +29,10 @@ if TYPE_CHECKING:
     from ascertain.contracts.outage import Outage
     from ascertain.contracts.status import TaskStatus
     from ascertain.contracts.task import Task, TaskResult
-    from ascertain.contracts.value import JsonObject
 
 _ANSWER_WITHIN_S: Final = 5
 _MOST_EFFECTS: Final = 1000
 _FEW_WORDS: Final = 120
-_INPUT_SHOWN: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,13 +258,6 @@ def _print(known: Known, safe_next: tuple[Advice, ...]) -> None:
         output.line(f"  {item.command}")
 
 
-def _shortened(given: JsonObject | None) -> str:
-    if given is None:
-        return ""
-    text = json.dumps(given, ensure_ascii=False)
-    return text if len(text) <= _INPUT_SHOWN else f"{text[:_INPUT_SHOWN]} ... (--json has it whole)"
-
-
 def _print_effect(known: Known, effect: KnownEffect) -> None:
     row = effect.row
     output.line()
@@ -276,7 +266,7 @@ def _print_effect(known: Known, effect: KnownEffect) -> None:
     facts = {
         "effect": row.effect_id,
         "kind": row.kind,
-        "input": _shortened(known.input_of(effect)),
+        "input": wording.content(known.input_of(effect)),
         "version": str(row.version),
         "attempts": standing.attempts(effect),
         "exists as": row.external_id,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
-from ascertain import keys
+from ascertain import keys, policy
 from ascertain.cli.wording import NOTE, REFUSED_WRITE, UNSENDABLE
 from ascertain.contracts.effect import (
     ABSENT_KEYED,
@@ -148,8 +148,14 @@ class Known:
         return next((each for each in undos if each.row.state is not State.SUPERSEDED), None)
 
     def input_of(self, effect: KnownEffect) -> JsonObject | None:
-        """What an effect was asked for with; None: it was amended, or the task's content is not known."""
-        if self.task is None or effect.row.revision:
+        """What an effect was asked for with; None: what tells it is not known.
+
+        The task tells it of what it began with, and of an effect that came instead of another that other one.
+        """
+        if effect.row.revision:
+            before = (e.row for e in self.effects if e.row.superseded_by == effect.row.effect_id)
+            return next(filter(None, map(policy.amended_input, before)), None)
+        if self.task is None:
             return None
         for step in self.task.steps:
             if effect.row.step == step.name:

@@ -250,6 +250,8 @@ def _effect(known: Known, effect: KnownEffect) -> Iterable[str]:
     for other in known.effects:
         if other.row.superseded_by == row.effect_id:
             yield f"It replaces {other.row.effect_id}, whose input was amended and which is never done."
+    if row.revision and (given := wording.content(known.input_of(effect))):
+        yield f"Its new input is {plain(given)}"
     since, how_long = wording.moment(row.state_since), wording.age(row.now - row.state_since)
     yield f"It has been so since {since}, which is {how_long}."
     for told in effect.trail:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ascertain.contracts.effect import AuditEvent, EffectRow
+    from ascertain.contracts.value import JsonObject
 
 REFUSED_WRITE: Final = "refused_write"
 NOTE: Final = "note"
@@ -56,6 +57,14 @@ def age(length: timedelta) -> str:
         return f"{length // timedelta(minutes=1)} minutes"
     seconds = length // timedelta(seconds=1)
     return "1 second" if seconds == 1 else f"{seconds} seconds"
+
+
+def content(given: JsonObject | None) -> str:
+    """An input as JSON, shortened for people; empty if it is not known."""
+    if given is None:
+        return ""
+    text = json.dumps(given, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ... (`show --json` has it whole)"
 
 
 def sentence(*parts: str) -> str:

@@ -297,8 +297,14 @@ async def test_an_input_is_amended_by_the_line_that_is_advised_and_the_old_one_i
     assert fact.content["text"] == "mended"
     assert result.steps[0].effect_id != before.effect_id
     shown = (await deployed.cli("show", task_id, "--json")).document["effects"]
-    assert {each["state"] for each in shown} == {"SUPERSEDED", "SETTLED"}
+    inputs = {each["state"]: each["input"] for each in shown}
+    assert inputs == {
+        "SUPERSEDED": deployed.task(task_id)["steps"][0]["input"],
+        "SETTLED": {"text": "mended"},
+    }
+    assert '  input       {"text": "mended"}' in (await deployed.cli("show", task_id)).out
     told = await deployed.cli("explain", task_id)
+    assert '  Its new input is {"text": "mended"}' in told.out
     assert "ada replaced its input: a typo." in told.out
     assert f"It replaces {before.effect_id}" in told.out
 

@@ -70,7 +70,7 @@ async def test_an_input_is_shown_as_it_was_given_and_a_long_one_shortened(
     shown = (await deployed.cli("show", task_id)).out
     assert f'{{"text": "secret:TOKEN {"x" * 475}' in shown
     assert "x" * 500 not in shown
-    assert "... (--json has it whole)" in shown
+    assert "... (`show --json` has it whole)" in shown
     whole = (await deployed.cli("show", task_id, "--json")).document
     assert whole["effects"][0]["input"] == steps[0]["input"]
     assert whole["not_asked"] == []
