@@ -8,7 +8,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ascertain.cli import advice, case_file, option, output, place, shape, standing, story, wording
+from ascertain.cli import (
+    advice,
+    case_file,
+    held,
+    option,
+    output,
+    place,
+    shape,
+    standing,
+    story,
+    wording,
+)
 from ascertain.cli.failure import asked_once
 from ascertain.cli.known import RUNNING, Known, KnownEffect, Run
 from ascertain.cli.listing import KIND, PARTITION
@@ -132,7 +143,7 @@ async def gather(task_id: str, where: Place) -> Known:
             raise NotFound(f"there is no task {task_id}{f' ({gaps[0]})' if gaps else ''}")
         output.note(f"{task_id} is an effect of task {ledger.task_id}:")
         return await gather(ledger.task_id, where)
-    return Known(
+    known = Known(
         task_id,
         datetime.now(UTC),
         run=temporal.run,
@@ -145,6 +156,7 @@ async def gather(task_id: str, where: Place) -> Known:
         gates=ledger.gates,
         exit_code=temporal.exit_code or ledger.exit_code,
     )
+    return held.as_it_is_now(known)
 
 
 async def _ask_temporal(task_id: str, where: Place) -> Side:

@@ -325,6 +325,11 @@ async def test_a_gate_that_opens_little_by_little_says_how_far_it_is_and_when_a_
     board = (await deployed.cli("top", "gate-r", "--once", "--json")).document
     (line,) = [each for each in board["partitions"] if each["partition"] == "gate-r"]
     assert (line["position"], line["paused"]) == ("opening", False)
+    await deployed.cli("pause", "gate-r", "--reason", "again")
+    told = (await deployed.cli("explain", task_id)).out
+    assert "because its partition gate-r is paused" in told
+    assert "paused by ada: again." in told
+    assert "opening" not in told
     opened_for_all = (await deployed.cli("resume", "gate-r")).out
     assert "Partition gate-r is open since " in opened_for_all
     await deployed.cli("result", task_id, "--within", "100s")
