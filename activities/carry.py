@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from pydantic import ValidationError
@@ -69,7 +70,7 @@ class Carry:
 
         Raises:
             ApplicationError: ``InvalidRequest``: it is no chunk; nothing was done, and it is not tried again.
-            LedgerDown: No claim was answered; carry it again.
+            LedgerDown: No claim was answered, or not why one was not granted; carry it again.
             TemporalDown: Something could not be handed over; carry it again.
         """
         return await to_its_end(self._carry(_read(chunk).tasks, begun_at))
@@ -85,8 +86,14 @@ class Carry:
             refused=sum(isinstance(told, claim.Refused) for _, told in answers),
         )
         done, left = await self._attempts(granted, asked_at)
-        leaving = [*rest, *(item.task for item, told in answers if told is None), *left]
-        conflicting = await self._hand_over(leaving, begun_at)
+        unclaimed = [item for item, told in answers if told is None]
+        other = await self._of_other_content(unclaimed)
+        leaving = [
+            *rest,
+            *(item.task for item in unclaimed if item.task.task_id not in other),
+            *left,
+        ]
+        conflicting = (*other, *await self._hand_over(leaving, begun_at))
         over = tuple(task.task_id for task in leaving if task.task_id not in conflicting)
         parted = Tally(handed_over=len(over), conflicting=len(conflicting))
         held = [told for _, told in answers if isinstance(told, claim.Paused)]
@@ -146,6 +153,16 @@ class Carry:
             return ()
         requests = [item.request for item in items]
         return await persist(lambda: self._serving.ledger.claim_many(requests))
+
+    async def _of_other_content(self, items: Iterable[Item]) -> tuple[str, ...]:
+        """The tasks whose effect the ledger has with other content: of their own they could only fail."""
+        found: list[str] = []
+        for item in items:
+            effect_id, offered = item.request.effect.effect_id, item.request.fingerprint
+            case = await persist(partial(self._serving.ledger.inspect, effect_id))
+            if case is not None and case.row.fingerprint != offered:
+                found.append(item.task.task_id)
+        return tuple(found)
 
     async def _attempts(
         self, granted: Sequence[tuple[Item, claim.Granted]], asked_at: float

@@ -189,6 +189,23 @@ async def test_an_id_that_stands_for_other_content_is_named_and_nothing_is_done_
     assert facts(deployment, 2) == [1, 1]
 
 
+async def test_an_id_that_another_stream_has_done_with_other_content_is_named_as_well(
+    deployment, stream
+):
+    await deployment.worker()
+    await carry(stream, tasks_of(deployment, 2))
+    other = Stream(deployment.client, deployment.id("other"))
+    await other.open()
+    changed = admit(deployment.task("t0", step(amount=2)))
+    await carry(other, [changed, *tasks_of(deployment, 2)[1:]])
+    ended = await other.close()
+    assert ended.tally == Tally(tasks=2, settled=1, conflicting=1)
+    assert ended.conflicting == (deployment.id("t0"),)
+    assert facts(deployment, 2) == [1, 1]
+    with pytest.raises(NotFound):
+        await deployment.result("t0")
+
+
 async def test_a_task_that_was_begun_with_other_steps_is_not_begun_again_by_a_stream(
     deployment, stream
 ):
