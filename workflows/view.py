@@ -114,8 +114,13 @@ class View:
         self._show()
 
     def wait_for_second(self, step: str, command: Command, answer: CommandAnswer) -> None:
-        """Remember a command that the same one of a second person applies, until the effect moves."""
+        """Remember a command that the same one of a second person applies, until the effect moves.
+
+        The same person's, given again, is no other one: case and space make nobody a second person.
+        """
         what, detail = command.action.value, f"{command.operator}: {answer.message}"
+        if any(_same(what, detail, told) for told in self.pending):
+            return
         entry = TimelineEntry(at=workflow.now(), step=step, what=what, detail=detail)
         self.pending = [*self.pending, entry][-TIMELINE_KEPT:]
         self._show()
@@ -166,6 +171,11 @@ class View:
 
 def _version(opened: OpenEffect | None) -> int | None:
     return opened.standing.version if opened is not None and opened.standing else None
+
+
+def _same(what: str, detail: str, told: TimelineEntry) -> bool:
+    said, before = ("".join(words.split()).casefold() for words in (detail, told.detail))
+    return what == told.what and said == before
 
 
 def _paragraph(what: str, entry: TimelineEntry) -> str:

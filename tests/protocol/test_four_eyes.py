@@ -41,7 +41,8 @@ async def test_a_denial_above_the_limit_waits_for_a_second_person_and_the_trail_
         assert (again.applied, again.pending) == (False, True)
     assert deployment.submits(row.effect_id) == 1
     status = await deployment.status("pay")
-    assert status.pending_commands[0].detail.startswith("ada: deny is on record")
+    (waiting,) = status.pending_commands
+    assert waiting.detail.startswith("ada: deny is on record")
     second = await deployment.takeover("pay", said("grace", Action.DENY, row))
     assert second.applied, second.message
     await deployment.result("pay")
