@@ -142,6 +142,12 @@ def _safe(known: Known, program: str) -> tuple[Advice, ...]:
         return tuple(_while_running(known, program))
     if known.orphaned:
         return tuple(_orphaned(known, program))
+    if known.turned_away:
+        why = (
+            "Nothing was done for what it was started with. If that is wanted, submit it, put right, under a "
+            "new task_id."
+        )
+        return (Advice(f"{program} submit FILE", why),)
     if known.outcome is TaskOutcome.REFUSED and known.unsendable is not None:
         why = (
             f"Correct the input of step {known.unsendable}, and submit it under a new task_id: under its "

@@ -27,7 +27,14 @@ from ascertain.cli.text import plain, program
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.effect import State
-from ascertain.errors import AscertainError, InvalidTask, NotFound, Unavailable
+from ascertain.errors import (
+    AscertainError,
+    Conflict,
+    InvalidTask,
+    NotFound,
+    TaskEnded,
+    Unavailable,
+)
 from ascertain.ports import EffectFilter
 
 if TYPE_CHECKING:
@@ -60,6 +67,8 @@ class Side:
     task_id: str | None = None
     status: TaskStatus | None = None
     result: TaskResult | None = None
+    failure: str = ""
+    turned_away: bool = False
     task: Task | None = None
     effects: tuple[KnownEffect, ...] = ()
     gaps: tuple[str, ...] = ()
@@ -149,6 +158,8 @@ async def gather(task_id: str, where: Place) -> Known:
         run=temporal.run,
         status=temporal.status,
         result=temporal.result,
+        failure=temporal.failure,
+        turned_away=temporal.turned_away,
         task=temporal.task,
         effects=ledger.effects,
         gaps=gaps,
@@ -195,10 +206,20 @@ async def _told(client: Client, task_id: str, run: Run) -> Side:
                 return Side(run, status=await client.status(task_id))
             if run.state == "COMPLETED":
                 return Side(run, result=await client.result(task_id))
-            return Side(run)
+            return await _failed(client, task_id, run) if run.state == "FAILED" else Side(run)
     except (TimeoutError, AscertainError) as error:
         why = str(error) or f"nobody did within {_ANSWER_WITHIN_S} s"
         return Side(run, gaps=(f"No worker answered for the task: {why}",))
+
+
+async def _failed(client: Client, task_id: str, run: Run) -> Side:
+    """Why it failed."""
+    try:
+        await client.result(task_id)
+    except (Conflict, InvalidTask, TaskEnded) as error:
+        why = str(error).removeprefix(f"task {task_id}: ").removeprefix(f"task {task_id} failed: ")
+        return Side(run, failure=why, turned_away=not isinstance(error, TaskEnded))
+    return Side(run)  # it was begun again meanwhile, and is over
 
 
 async def _describe(client: Client, task_id: str) -> WorkflowExecutionDescription:

@@ -84,6 +84,9 @@ class Known:
         run: None: the server does not have it (any more), or could not be asked.
         status: None: no worker answered, or the workflow is gone.
         result: Of a task that is over, read from its history.
+        failure: Why its workflow failed, from its history; empty if it did not.
+        turned_away: Whether it failed before anything was done for its content: that is no task, or not what
+            its id stands for.
         task: As it was started, from its history; None where that is gone or cannot be read.
         effects: In the order of their first claim.
         gaps: One sentence for each part that could not be asked.
@@ -98,6 +101,8 @@ class Known:
     run: Run | None = None
     status: TaskStatus | None = None
     result: TaskResult | None = None
+    failure: str = ""
+    turned_away: bool = False
     task: Task | None = None
     effects: tuple[KnownEffect, ...] = ()
     gaps: tuple[str, ...] = ()
@@ -157,11 +162,13 @@ class Known:
             return next(filter(None, map(policy.amended_input, before)), None)
         if self.task is None:
             return None
+        row = effect.row
         for step in self.task.steps:
-            if effect.row.step == step.name:
-                return step.input
-            if step.undo is not None and effect.row.step == keys.undo_step(step.name):
-                return step.undo.input
+            for name, each in ((step.name, step), (keys.undo_step(step.name), step.undo)):
+                # A task that was turned away has other content than what its id stands for.
+                if each is not None and row.step == name:
+                    same = keys.fingerprint(each.kind, each.input) == row.fingerprint
+                    return each.input if same else None
         return None
 
     @property

@@ -52,6 +52,7 @@ def known_document(known: Known, safe_next: Sequence[Advice]) -> dict[str, objec
         "workflow": _run_document(known.run) if known.run is not None else None,
         "status": known.status.model_dump(mode="json") if known.status is not None else None,
         "result": known.result.model_dump(mode="json") if known.result is not None else None,
+        "failure": known.failure or None,
         "effects": [
             effect_document(effect)
             | {"input": known.input_of(effect)}

@@ -135,6 +135,8 @@ def _ended(known: Known, run: Run) -> str:
     if known.outcome is not None:
         return _OUTCOMES[known.outcome]
     how = _ENDS.get(run.state, f"ended as {run.state}")
+    if known.failure:
+        how = f"{how}: {plain(known.failure).rstrip('.')}"
     if any(effect.open for effect in known.effects):
         return f"{how} while an effect of it is not resolved"
     return how
@@ -183,7 +185,7 @@ def _task(known: Known) -> Iterable[str]:
         return
     yield from _bounds(status)
     if status.open is not None:
-        yield from _open_effect(status.open, known.at)
+        yield from _open_effect(status.open, known)
         if known.askable_again:
             yield "Meanwhile it could be asked for another task; this one asks at its next turn."
     for pending in status.pending_commands:
@@ -227,15 +229,19 @@ def _bounds(status: TaskStatus) -> Iterable[str]:
         yield "No new step starts, and what is open is ascertained first: it is cancelled or late."
 
 
-def _open_effect(opened: OpenEffect, now: datetime) -> Iterable[str]:
-    since = wording.moment(opened.since)
+def _open_effect(opened: OpenEffect, known: Known) -> Iterable[str]:
+    standing = opened.standing
+    rows = (effect.row for effect in known.effects if effect.row.effect_id == opened.effect_id)
+    row = next((row for row in rows if standing is not None and row.state is standing.state), None)
+    # The task counts from when it first met the state; the effect may have left it since, and come back.
+    since = wording.moment(opened.since if row is None else row.state_since)
     yield wording.sentence(
         f"It has been at step {opened.step} like this since {since}", opened.reason
     )
-    standing = opened.standing
-    if standing is not None and standing.conclusive_at is not None and standing.conclusive_at > now:
-        at = wording.moment(standing.conclusive_at)
-        yield f"That the outside does not show it proves nothing before {at}."
+    if standing is not None and standing.conclusive_at is not None:
+        at = standing.conclusive_at
+        if at > known.at:
+            yield f"That the outside does not show it proves nothing before {wording.moment(at)}."
 
 
 def _title(effect: KnownEffect) -> str:

@@ -126,6 +126,22 @@ async def test_a_time_that_has_passed_is_not_told_although_the_worker_had_to_nam
     assert not [item for item in told.safe_next if "Not before" in item.meaning]
 
 
+async def test_what_comes_back_between_two_looks_of_its_task_is_told_with_one_time():
+    night = Night(lookup=None)
+    await night.attempt(lost())
+    await quarantine(night)
+    first = await night.row()
+    night.later(80)
+    await decide(night, Move.RETRY, State.UNKNOWN, "once more")
+    await quarantine(night)
+    # The task was at QUARANTINED before and is so again: it never saw what was between.
+    told = text(await night.known(doing="quarantined", looked=first))
+    since = wording.moment((await night.row()).state_since)
+    assert f"It has been at step charge like this since {since}" in told
+    assert f"It has been so since {since}" in told
+    assert wording.moment(first.state_since) not in told
+
+
 async def test_who_cannot_ask_is_advised_to_amend_with_evidence():
     night = Night(lookup=None)
     await night.attempt(lost())

@@ -103,6 +103,25 @@ async def test_explain_tells_the_case_in_words_and_names_the_program_as_it_was_c
     assert len(told["chapters"]) == 2
 
 
+async def test_a_task_that_was_turned_away_is_told_with_why_and_with_no_input_of_its_own(deployed):
+    stream, task_id = deployed.new_id("stream"), deployed.new_id()
+    first = deployed.file(deployed.task(task_id))
+    await deployed.cli("submit", first, "--bulk", stream)
+    changed = deployed.task(task_id)
+    changed["steps"][0]["input"]["text"] = "something else"
+    await deployed.client.submit(Task(**changed))
+    await deployed.cli("result", task_id, code=3)
+    told = (await deployed.cli("explain", task_id)).out
+    assert f"Task {task_id} failed: " in told
+    assert "the ledger holds other content under this id" in told.splitlines()[0]
+    assert "Nothing needs to be done" not in told
+    assert "ascertain submit FILE" in told
+    assert "under a new task_id" in told
+    shown = (await deployed.cli("show", task_id, "--json")).document
+    assert "the ledger holds other content under this id" in shown["failure"]
+    assert [effect["input"] for effect in shown["effects"]] == [None]
+
+
 async def test_show_works_with_the_ledger_alone_and_says_what_it_could_not_ask(deployed):
     task_id = await quarantined(deployed)
     away = f"127.0.0.1:{free_port()}"
