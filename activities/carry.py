@@ -20,6 +20,7 @@ from temporalio.exceptions import ApplicationError
 from activities import breaker
 from activities.attempt import Attempt, persist, to_its_end
 from activities.dispatch import keepable, owner_of, request_for
+from activities.heartbeat import beating
 from activities.permit import steady
 from activities.together import call_all
 from ascertain import keys
@@ -73,7 +74,8 @@ class Carry:
             LedgerDown: No claim was answered, or not why one was not granted; carry it again.
             TemporalDown: Something could not be handed over; carry it again.
         """
-        return await to_its_end(self._carry(_read(chunk).tasks, begun_at))
+        async with beating():
+            return await to_its_end(self._carry(_read(chunk).tasks, begun_at))
 
     async def _carry(self, tasks: Sequence[Task], begun_at: datetime | None) -> Carried:
         items, rest = self._sorted(tasks, begun_at)

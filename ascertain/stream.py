@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 _MOVING_PAUSE_S: Final = 0.2
 _MOVING_TRIES: Final = 100
 _CLOSED: Final = "Closed"
-_MOVING: Final = "Moving"
+# It goes on in a new history, or somebody reset it.
+_MOVING: Final = frozenset({"Moving", "AcceptedUpdateCompletedWorkflow"})
+# In so many chunks a rate is spread over a second, where it has as many tasks.
+CHUNKS_A_SECOND: Final = 5
 
 
 def workflow_id(name: str) -> str:
@@ -61,7 +64,7 @@ class Stream:
             per_second: Most tasks begun in a second; of a running stream, what it was started with stays.
             content: A fingerprint of all that will be fed, if that is known before.
             chunk: Tasks that are claimed together, which ``carry`` then keeps to, whoever feeds it again;
-                never more than begin in a second.
+                a rate makes it smaller, for a chunk begins as a whole.
 
         Returns:
             Whether it takes chunks; a stream that is over has carried the same content before.
@@ -130,7 +133,7 @@ class Stream:
         kind = error.cause.type if isinstance(error.cause, ApplicationError) else None
         if kind == _CLOSED:
             raise CommandRefused(f"stream {self.name} is closed; use another name") from error
-        if kind != _MOVING:
+        if kind not in _MOVING:
             raise CommandRefused(f"stream {self.name}: {error.cause}") from error
 
     async def _runs(self) -> bool:
@@ -261,10 +264,10 @@ class Stream:
 
 
 def _chunk_of(per_second: float | None, chunk: int | None) -> int | None:
-    """A chunk begins as a whole, so that a rate bounds it."""
+    """A chunk begins as a whole, so that a rate is kept only as closely as its chunks are small."""
     if per_second is None:
         return chunk
-    return min(chunk or CHUNK_MAX, max(int(per_second), 1))
+    return min(chunk or CHUNK_MAX, max(int(per_second / CHUNKS_A_SECOND), 1))
 
 
 async def _chunks(

@@ -36,7 +36,12 @@ if TYPE_CHECKING:
 CARRY_TIMEOUT = timedelta(minutes=2)
 # A carry is safe to repeat: what it had begun stands in the ledger.
 AGAIN = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30))
+# One that failed has its turn again: what it had not begun must keep to the rate.
+ONCE = RetryPolicy(maximum_attempts=1)
+CARRY_HEARTBEAT = timedelta(seconds=10)
 HELD_PAUSE = timedelta(seconds=5)
+# A server may round timers up by a second. What is later than that, or was paused, is not caught up.
+CAUGHT_UP = timedelta(seconds=1)
 NO_WAIT = timedelta(0)
 
 
@@ -125,6 +130,11 @@ class StreamWorkflow:
         numbered = _numbered(number, count)
         if self._refusal is not None:
             raise self._refusal
+        most = workflow.memo_value(names.MEMO_CHUNK, default=None, type_hint=int)
+        if most is not None and numbered.count > most:
+            raise refusal(
+                f"a chunk of this stream holds {most} tasks at most, not {numbered.count}"
+            )
         if self._is_done(numbered.number):
             return
         if self._moves:
@@ -227,7 +237,10 @@ class StreamWorkflow:
             rate = None  # as a history of before went on
         while True:
             begun_at = await self._turn(count, rate)
-            carried = await self._carry_once(chunk)
+            carried = await self._carry_once(chunk, rate)
+            if carried is None:
+                await self._rest(HELD_PAUSE)
+                continue
             if carried.held is None:
                 return carried
             if not carried.tally.begun:
@@ -236,35 +249,66 @@ class StreamWorkflow:
             await self._rest(max(carried.held_for or HELD_PAUSE, HELD_PAUSE))
 
     async def _turn(self, count: int, rate: float | None) -> datetime:
-        """Wait while the stream is paused, and until the rate lets another chunk begin; when that was."""
+        """Wait while the stream is paused, and until the rate lets another chunk begin; when that was.
+
+        Raises:
+            ApplicationError: ``Moving``: the chunk is fed again to the next history.
+        """
         if rate is None:
-            await workflow.wait_condition(lambda: not self._progress.paused)
+            gives_way = self._progress.paused and workflow.patched(names.KEEPS_RATE)
+            await workflow.wait_condition(
+                lambda: not self._progress.paused or (gives_way and self._moves)
+            )
+            if gives_way and self._moves:
+                raise _moving()
             return workflow.now()
         async with self._beginning:
-            while self._progress.paused or workflow.now() < self._free_at:
-                await workflow.wait_condition(lambda: not self._progress.paused)
-                await _passed(lambda: workflow.now() >= self._free_at, self._free_at)
-            self._free_at = workflow.now() + _lasts(count, rate)
-        return workflow.now()
+            while (paused := self._progress.paused) or workflow.now() < self._free_at:
+                await workflow.wait_condition(lambda: self._moves or not self._progress.paused)
+                if paused:
+                    self._free_at = max(self._free_at, workflow.now())
+                await self._freed()
+                if self._moves:
+                    raise _moving()
+            late = workflow.now() - self._free_at
+            begins = self._free_at if late <= CAUGHT_UP else workflow.now()
+            self._free_at = begins + _lasts(count, rate)
+        return begins
+
+    async def _freed(self) -> None:
+        """Wait for the rate's next free time, or until that is moved up, or the stream moves."""
+        left = max(self._free_at - workflow.now(), NO_WAIT)
+        with contextlib.suppress(TimeoutError):
+            await workflow.wait_condition(
+                lambda: self._moves or workflow.now() >= self._free_at, timeout=left
+            )
 
     def _give_back(self, begun_at: datetime, count: int, rate: float | None) -> None:
         """Let the next chunk have the time of one that was held as a whole, unless another had it since."""
         if rate is not None and self._free_at == begun_at + _lasts(count, rate):
             self._free_at = begun_at
 
-    async def _carry_once(self, chunk: RawValue) -> Carried:
+    async def _carry_once(self, chunk: RawValue, rate: float | None) -> Carried | None:
+        """Carry it once; None if that failed, so that it has its turn again."""
+        begun_at = self._progress.begun_at
         try:
-            carried: Carried = await workflow.execute_local_activity(
+            if rate is None:
+                return await _locally(chunk, begun_at)
+            # A local one would keep the other chunks' turns waiting until its calls have ended.
+            carried: Carried = await workflow.execute_activity(
                 names.CARRY,
-                args=[chunk, self._progress.begun_at],
+                args=[chunk, begun_at],
                 result_type=Carried,
                 start_to_close_timeout=CARRY_TIMEOUT,
-                retry_policy=AGAIN,
+                heartbeat_timeout=CARRY_HEARTBEAT,
+                retry_policy=ONCE,
             )
         except ActivityError as error:
-            if isinstance(error.cause, ApplicationError):
+            if isinstance(error.cause, ApplicationError) and error.cause.non_retryable:
                 raise refusal(error.cause.message) from None
-            raise
+            if rate is None:
+                raise
+            return None
         return carried
 
     async def _rest(self, pause: timedelta) -> None:
@@ -307,10 +351,15 @@ class StreamWorkflow:
         return number < self._progress.done_below or number in self._done
 
 
-async def _passed(over: Callable[[], bool], at: datetime) -> None:
-    """Wait for a moment, or for it to be moved up."""
-    with contextlib.suppress(TimeoutError):
-        await workflow.wait_condition(over, timeout=max(at - workflow.now(), NO_WAIT))
+async def _locally(chunk: RawValue, begun_at: datetime | None) -> Carried:
+    carried: Carried = await workflow.execute_local_activity(
+        names.CARRY,
+        args=[chunk, begun_at],
+        result_type=Carried,
+        start_to_close_timeout=CARRY_TIMEOUT,
+        retry_policy=AGAIN,
+    )
+    return carried
 
 
 def _lasts(count: int, rate: float) -> timedelta:

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ascertain.contracts.stream import StreamProgress
     from ascertain.contracts.task import Task
 
+# Four chunks are under way at a time, and may reach a worker in one message of at most four megabytes.
+CHUNK_BYTES: Final = 512 * 1024
 _AGAIN: Final = "Stopped half-way. Run the same again: what was done is recognised."
 
 
@@ -64,18 +66,20 @@ async def bulk(source: str, campaign: Campaign, config: Path | None, *, as_json:
     progress = Progress()
     with opened(source) as descriptor, _seekable(descriptor) as file:
         name = named(source)
-        refused, content = await _look(_entries(file, name), where.kinds, progress)
-        if refused:
+        looked = await _look(_entries(file, name), where.kinds, progress)
+        if looked.refused:
             output.note(
-                f"{refused} lines are refused, so nothing was begun. Mend them, and run it again."
+                f"{looked.refused} lines are refused, so nothing was begun. Mend them, and run it again."
             )
             return InputError.exit_code
         stream = Stream(await where.client(kinds=where.kinds), campaign.name)
         with leaving(_AGAIN):
             open_yet = await stream.open(
-                per_second=campaign.per_second, content=content, chunk=campaign.chunk
+                per_second=campaign.per_second,
+                content=looked.fingerprint,
+                chunk=looked.chunk(campaign.chunk),
             )
-        tasks = _tasks(_entries(file, name), where.kinds)
+        tasks = _tasks(_entries(file, name), where.kinds, looked)
         with leaving(_AGAIN, Exception):
             ended = (
                 await _carry(stream, tasks, campaign, progress)
@@ -83,6 +87,14 @@ async def bulk(source: str, campaign: Campaign, config: Path | None, *, as_json:
                 else await stream.result()
             )
     _print(campaign.name, ended, as_json=as_json)
+    counted = ended.tally.tasks
+    if counted != looked.lines:
+        output.note(
+            f"The stream counts {counted} tasks where {source} holds {looked.lines}: a part was fed in "
+            f"chunks of another size, by another release. `ascertain submit {source}` begins what of them "
+            "was never begun, and recognises the others."
+        )
+        return Conflict.exit_code
     return Conflict.exit_code if ended.tally.conflicting else 0
 
 
@@ -99,26 +111,80 @@ def _seekable(descriptor: int) -> Generator[BinaryIO]:
             yield kept
 
 
+@dataclass(slots=True)
+class Looked:
+    """What all lines hold, before any of them is begun.
+
+    Attributes:
+        refused: Lines that are no tasks, or contradict others.
+        lines: All others.
+        largest: The bytes of the longest line.
+    """
+
+    contents: Contents = field(default_factory=Contents)
+    refused: int = 0
+    lines: int = 0
+    largest: int = 1
+    _seen: bytearray = field(default_factory=bytearray)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all tasks, in their order."""
+        return hashlib.sha256(self._seen).hexdigest()
+
+    def add(self, entry: intake.Entry, task: Task) -> None:
+        """Take in a line.
+
+        Raises:
+            InvalidTask: It contradicts one before it.
+        """
+        self._seen += self.contents.add(entry.number, task).encode()
+        self.lines += 1
+        self.largest = max(self.largest, len(entry.text or b""))
+
+    def chunk(self, wanted: int) -> int:
+        """How many tasks go to Temporal together, which takes no more than a few megabytes at a time."""
+        return max(1, min(wanted, CHUNK_BYTES // self.largest))
+
+
 async def _look(
     entries: AsyncIterator[intake.Entry], kinds: Collection[str] | None, progress: Progress
-) -> tuple[int, str]:
-    """How many lines are refused, each of which is told, and the fingerprint of the others."""
-    refused = 0
-    seen, contents = hashlib.sha256(), Contents()
+) -> Looked:
+    """What the lines hold; each that is refused is told."""
+    looked = Looked()
     async for entry in entries:
         try:
-            seen.update(contents.add(entry.number, admit(entry.parse(), kinds)).encode())
+            looked.add(entry, admit(entry.parse(), kinds))
         except InputError as error:
-            refused += 1
+            looked.refused += 1
             progress.say(f"{entry.place(error)}: refused: {words_of(error)}")
-    return refused, seen.hexdigest()
+    return looked
 
 
 async def _tasks(
-    entries: AsyncIterator[intake.Entry], kinds: Collection[str] | None
+    entries: AsyncIterator[intake.Entry], kinds: Collection[str] | None, looked: Looked
 ) -> AsyncIterator[Task]:
+    """The tasks that were looked at, of a file that may be written anew meanwhile.
+
+    Raises:
+        Conflict: It holds others now; what was begun of it is what was looked at.
+    """
+    lines = 0
     async for entry in entries:
-        yield admit(entry.parse(), kinds)
+        lines += 1
+        task = admit(entry.parse(), kinds)
+        if not looked.contents.holds(task):
+            raise _rewritten(entry.place())
+        yield task
+    if lines != looked.lines:
+        raise _rewritten(f"line {lines} is the last")
+
+
+def _rewritten(where: str) -> Conflict:
+    return Conflict(
+        f"{where}: the file was changed while it was carried. The stream takes what was there first: put "
+        "that back, and run the same again; give what is new a name of its own"
+    )
 
 
 async def _entries(file: BinaryIO, name: Path | None) -> AsyncIterator[intake.Entry]:

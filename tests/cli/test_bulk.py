@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import hashlib
+import shutil
 import signal
 
 from ascertain.cli import failure
-from ascertain.errors import NotFound
+from ascertain.door import admit
+from ascertain.errors import Conflict, NotFound
+from ascertain.keys import task_fingerprint
 from ascertain.ports import EffectFilter
 from ascertain.stream import Stream
 from tests.waiting import wait_until
@@ -148,3 +153,52 @@ async def test_a_stream_says_who_paused_it_and_a_repeat_is_applied_once(deployed
     twice = await deployed.cli("stream", "resume", stream.name, "--reason", "so", code=4)
     assert twice.sentence.endswith("resume refused: it is not paused")
     await stream.close()
+
+
+async def test_a_file_that_is_changed_while_it_is_carried_is_not_reported_as_done(deployed):
+    name, partition = deployed.new_id(), deployed.new_id("bulk")
+    ids = [deployed.new_id() for _ in range(100)]
+
+    def lines(text):
+        given = {"name": "do", "kind": "note.create", "input": {"text": text * 2000}}
+        return [deployed.task(task_id, partition=partition, steps=[given]) for task_id in ids]
+
+    file = deployed.file(*lines("a"), name="c.jsonl")
+    await deployed.cli("pause", partition, "--reason", "test")
+    process = await deployed.cli.start("submit", file, "--bulk", name, "--chunk", "1")
+
+    async def held():
+        with contextlib.suppress(NotFound):
+            return (await Stream(deployed.client, name).progress()).held
+
+    await wait_until(held, what="a stream that is held")
+    await asyncio.to_thread(shutil.copyfile, deployed.file(*lines("b"), name="other.jsonl"), file)
+    await deployed.cli("resume", partition)
+    _, err = await process.communicate()
+    assert process.returncode == Conflict.exit_code
+    assert "the file was changed while it was carried" in err.decode()
+
+
+async def test_a_stream_that_counts_other_than_the_file_holds_does_not_pass_for_done(deployed):
+    """As an earlier release fed a part of it in smaller chunks, of which its memo does not tell."""
+    name = deployed.new_id()
+    tasks = [deployed.task(deployed.new_id()) for _ in range(6)]
+    admitted = [admit(task) for task in tasks]
+    content = hashlib.sha256("".join(map(task_fingerprint, admitted)).encode()).hexdigest()
+    stream = Stream(deployed.client, name)
+    await stream.open(content=content)
+    for number, task in enumerate(admitted[:4]):
+        await stream.feed(number, [task])
+    file = deployed.file(*tasks, name="c.jsonl")
+    told = await deployed.cli("submit", file, "--bulk", name, "--chunk", "3", code=3)
+    assert "The stream counts 4 tasks where" in told.err
+    assert "holds 6" in told.err
+
+
+async def test_large_tasks_go_in_smaller_chunks(deployed):
+    given = {"name": "do", "kind": "note.create", "input": {"text": "x" * 200_000}}
+    tasks = [deployed.task(deployed.new_id(), steps=[given]) for _ in range(5)]
+    file = deployed.file(*tasks, name="c.jsonl")
+    told = await deployed.cli("submit", file, "--bulk", deployed.new_id(), "--json")
+    assert told.document["tally"]["settled"] == 5
+    assert told.document["done_below"] == 3

@@ -402,3 +402,27 @@ async def test_a_command_that_waits_its_turn_as_a_new_history_begins_is_applied(
         outside.slow = False
         async with orchestrating():
             await wait_until(taken, 60, what="the second command's turn")
+
+
+@pytest.mark.parametrize("rate", [None, 5])
+async def test_a_chunk_that_waits_while_its_stream_is_paused_gives_way_to_a_new_history(
+    deployments, rate
+):
+    deployment = await deployments()
+    await deployment.worker()
+    stream = Stream(deployment.client, deployment.id("paused"))
+    await stream.open(per_second=rate)
+    handle = deployment.client.temporal.get_workflow_handle(workflow_id(stream.name))
+    await handle.signal(names.PAUSE)
+    begun = (await handle.describe()).run_id
+    feeding = asyncio.create_task(stream.feed(0, [admit(deployment.task("t0"))]))
+
+    async def continued():
+        await handle.signal(names.PAUSE)
+        return (await handle.describe()).run_id != begun
+
+    await wait_until(continued)
+    assert not feeding.done()
+    await handle.signal(names.RESUME)
+    await feeding
+    assert (await stream.close()).tally == StreamTally(tasks=1, settled=1)

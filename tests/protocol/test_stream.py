@@ -334,38 +334,51 @@ async def rate_waits(deployment, stream):
 
 
 async def fed(deployment, stream, chunks):
-    """Chunks of two tasks each that the stream has accepted."""
+    """Chunks of one task each that the stream has accepted."""
     handle = deployment.client.temporal.get_workflow_handle(workflow_id(stream.name))
-    tasks = tasks_of(deployment, 2 * chunks, partition="p")
     return [
         await handle.start_update(
             names.FEED,
-            args=[number, 2, Chunk(tasks=tasks[2 * number :][:2]).model_dump(mode="json")],
+            args=[number, 1, Chunk(tasks=(task,)).model_dump(mode="json")],
             wait_for_stage=WorkflowUpdateStage.ACCEPTED,
         )
-        for number in range(chunks)
+        for number, task in enumerate(tasks_of(deployment, chunks, partition="p"))
     ]
 
 
-async def test_each_chunk_waits_for_the_rate_after_the_one_before_also_after_a_resume(deployment):
+async def test_each_chunk_has_its_turn_at_the_rate_also_after_a_resume(deployment):
     await deployment.worker()
     stream = Stream(deployment.client, deployment.id("rated"))
-    await stream.open(per_second=8)
+    await stream.open(per_second=4)
     await stream.pause(WHY)
     chunks = await fed(deployment, stream, 4)
-    assert await rate_waits(deployment, stream) == []
+    resumed_at = datetime.now(UTC)
     await stream.resume(WHY)
     for chunk in chunks:
         await chunk.result()
-    assert await rate_waits(deployment, stream) == [0.25] * 3
     done = await stream.close()
-    assert done.tally == Tally(tasks=8, settled=8)
+    assert done.tally == Tally(tasks=4, settled=4)
+    assert done.free_at >= resumed_at + 4 * timedelta(seconds=1 / 4)
+    claims = [
+        (await deployment.ledger.audit(deployment.effect(f"t{number}")))[0].at
+        for number in range(4)
+    ]
+    assert max(claims) >= resumed_at + 3 * timedelta(seconds=1 / 4)
 
 
-async def test_a_chunk_holds_no_more_than_begin_in_a_second(deployment):
+async def test_chunks_of_another_size_than_the_stream_has_are_turned_away(deployment):
+    await deployment.worker()
+    stream = Stream(deployment.client, deployment.id("small"))
+    await stream.open(chunk=2)
+    with pytest.raises(CommandRefused, match="holds 2 tasks at most, not 3"):
+        await stream.feed(0, tasks_of(deployment, 3))
+    assert facts(deployment, 3) == [0, 0, 0]
+
+
+async def test_a_rate_is_kept_in_several_chunks_a_second(deployment):
     await deployment.worker()
     stream = Stream(deployment.client, deployment.id("rated"))
-    await stream.open(per_second=2.5, chunk=3)
+    await stream.open(per_second=10, chunk=3)
     await carry(stream, tasks_of(deployment, 5))
     assert (await stream.close()).done_below == 3
 
