@@ -61,7 +61,7 @@ async def test_a_chunk_that_failed_has_its_turn_again(temporal_client):
     (worker,) = build_workers(temporal_client, Serving(ledger, kinds, "worker"), Role(), QUEUE)
     stream = Stream(Client(temporal_client, task_queue=QUEUE), "away")
     async with worker:
-        await stream.open(per_second=0.2)
+        await stream.open(per_second=1)
         feeding = asyncio.create_task(stream.feed(0, [task(0)]))
         tries = 6  # of one carry, before it says that there is no ledger
         await wait_until(lambda: ledger.asked > tries, 30)
