@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from ascertain.contracts import names
 from ascertain.contracts.effect import State
 from ascertain.contracts.gate import GateAnswer, GateChange
+from ascertain.errors import CommandRefused
 from ascertain.ports import EffectFilter
 
 if TYPE_CHECKING:
@@ -26,8 +28,17 @@ class Gates:
 
     @activity.defn(name=names.SET_GATE)
     async def set_gate(self, change: GateChange) -> GateAnswer:
-        """Have the gate in the wanted position; asked again, it counts again and changes nothing."""
-        gate = await self._serving.ledger.set_gate(change)
+        """Have the gate in the wanted position; asked again, it counts again and changes nothing.
+
+        Raises:
+            ApplicationError: ``CommandRefused``: the request id was another command's. Not tried again.
+        """
+        try:
+            gate = await self._serving.ledger.set_gate(change)
+        except CommandRefused as error:
+            raise ApplicationError(
+                str(error), type=names.COMMAND_REFUSED, non_retryable=True
+            ) from None
         if not change.paused:
             return GateAnswer(gate=gate)
         which = EffectFilter(

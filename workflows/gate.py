@@ -6,12 +6,13 @@ from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.common import RawValue
+from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from ascertain.contracts import names
     from ascertain.contracts.gate import GateAnswer, GateChange, GateRequest
 
-from workflows.argument import NOTHING, argument
+from workflows.argument import NOTHING, argument, refusal
 
 # A timer that ends exactly at a limit may be read just before it.
 AFTER = timedelta(milliseconds=50)
@@ -31,21 +32,33 @@ class GateWorkflow:
             content: A ``GateRequest`` as JSON.
 
         Raises:
-            ApplicationError: ``InvalidRequest``; the gate is as it was.
+            ApplicationError: ``InvalidRequest``, or ``CommandRefused`` where the request id was another
+                command's; the gate is as it was.
         """
         change = _change(argument(content, GateRequest))
         while True:
-            answer: GateAnswer = await workflow.execute_activity(
-                names.SET_GATE,
-                change,
-                result_type=GateAnswer,
-                start_to_close_timeout=timedelta(seconds=30),
-                summary=f"{'pause' if change.paused else 'resume'} {change.partition}",
-            )
+            answer = await _set(change)
             if answer.may_send_until is None:
                 return answer
             left = max(answer.may_send_until - workflow.now(), AFTER)
             await workflow.sleep(min(left, LONGEST) + AFTER)
+
+
+async def _set(change: GateChange) -> GateAnswer:
+    try:
+        answer: GateAnswer = await workflow.execute_activity(
+            names.SET_GATE,
+            change,
+            result_type=GateAnswer,
+            start_to_close_timeout=timedelta(seconds=30),
+            summary=f"{'pause' if change.paused else 'resume'} {change.partition}",
+        )
+    except ActivityError as error:
+        cause = error.cause
+        if isinstance(cause, ApplicationError) and cause.type == names.COMMAND_REFUSED:
+            raise refusal(cause.message, names.COMMAND_REFUSED) from None
+        raise
+    return answer
 
 
 def _change(wanted: GateRequest) -> GateChange:

@@ -10,6 +10,7 @@ from ascertain.contracts import breaker
 from ascertain.contracts.claim import Paused, Turn
 from ascertain.contracts.effect import State
 from ascertain.contracts.gate import Gate
+from ascertain.errors import CommandRefused
 from ascertain.ledger import write as writes
 
 if TYPE_CHECKING:
@@ -42,6 +43,24 @@ def changed(gate: Gate | None, change: GateChange, now: datetime) -> Gate:
         reason=writes.clean(change.reason),
         ramp_until=now + change.ramp if ramps and change.ramp is not None else None,
     )
+
+
+def repeated(change: GateChange, partition: str, *, paused: bool) -> None:
+    """Let in what its request id was used for, which was the position ``paused`` of a partition's gate.
+
+    Raises:
+        CommandRefused: It is another command.
+    """
+    if (change.partition, change.paused) != (partition, paused):
+        used, given = _words(partition, paused), _words(change.partition, change.paused)
+        raise CommandRefused(
+            f"request id {change.request_id} was used for {used}; {given} was not applied: give another id"
+        )
+
+
+def _words(partition: str, paused: bool) -> str:  # noqa: FBT001  # the two parts of a command
+    which = "every partition" if partition == "*" else f"partition {partition}"
+    return f"{'pause' if paused else 'resume'} of {which}"
 
 
 def _stays(gate: Gate, change: GateChange, now: datetime) -> bool:

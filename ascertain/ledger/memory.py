@@ -28,7 +28,7 @@ class Memory:
         trails: By effect_id, oldest event first.
         gates: By partition.
         closed: Partitions whose gate was ever closed.
-        requests: Partition by request id.
+        requests: Partition, and whether it was to be paused, by request id.
         outages: Since when, and why, by partition and kind.
         epochs: The restores, in the order in which they were told.
     """
@@ -39,7 +39,7 @@ class Memory:
     )
     gates: Mapping[str, Gate] = field(default_factory=dict[str, Gate])
     closed: frozenset[str] = frozenset()
-    requests: Mapping[str, str] = field(default_factory=dict[str, str])
+    requests: Mapping[str, tuple[str, bool]] = field(default_factory=dict[str, tuple[str, bool]])
     outages: Mapping[tuple[str, str], tuple[datetime, str]] = field(
         default_factory=dict[tuple[str, str], "tuple[datetime, str]"]
     )

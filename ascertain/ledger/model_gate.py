@@ -31,14 +31,16 @@ class ModelGates(Remembering):
         """See ``ports.Ledger.set_gate``."""
         memory = self._memory
         if change.request_id in memory.requests:
-            known = memory.gates[memory.requests[change.request_id]]
+            partition, paused = memory.requests[change.request_id]
+            gates.repeated(change, partition, paused=paused)
+            known = memory.gates[partition]
             return known.model_copy(update={"already_applied": True})
         gate = gates.changed(memory.gates.get(change.partition), change, self._clock())
         self._memory = replace(
             memory,
             gates={**memory.gates, change.partition: gate},
             closed=memory.closed | ({change.partition} if change.paused else set()),
-            requests={**memory.requests, change.request_id: change.partition},
+            requests={**memory.requests, change.request_id: (change.partition, change.paused)},
         )
         return gate
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ascertain.contracts import breaker
 from ascertain.contracts.breaker import Doubt
 from ascertain.contracts.outage import Outage
-from ascertain.ledger import race, row as rows, write as writes
+from ascertain.ledger import gate as gates, race, row as rows, write as writes
 from ascertain.ledger.statement import statement
 
 if TYPE_CHECKING:
@@ -43,7 +43,11 @@ class PostgresGates:
             found = await self._session.fetch(
                 _SET_GATE, change.partition, change.paused, by, reason, request_id, change.ramp
             )
-            return rows.gate(found[0]) if found else None
+            if not found:
+                return None
+            gate = dict(found[0])
+            gates.repeated(change, gate.pop("used_partition"), paused=gate.pop("used_paused"))
+            return rows.gate(gate)
 
         return await race.won(f"the gate of {change.partition}", changed)
 

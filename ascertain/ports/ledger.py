@@ -195,6 +195,9 @@ class Ledger(Protocol):
 
         With a ramp it opens little by little: each effect has its turn, always the same part of the ramp. It
         is for a gate that is closed, or opening yet: what is open for all stays so.
+
+        Raises:
+            CommandRefused: Its request id was used for another gate or the other position. Nothing was moved.
         """
         ...
 

@@ -168,9 +168,9 @@ class Chaos:
 
     async def _switch(self, event: Event) -> None:
         partition = PARTITIONS[int(event.choice * len(PARTITIONS))]
-        await self._gate(partition, paused=True, request_id=f"pause-{event.at_s}")
+        await self._gate(partition, paused=True, request_id=f"pause-{partition}-{event.at_s}")
         await asyncio.sleep(event.lasts_s)
-        await self._gate(partition, paused=False, request_id=f"open-{event.at_s}")
+        await self._gate(partition, paused=False, request_id=f"open-{partition}-{event.at_s}")
 
     async def _gate(self, partition: str, *, paused: bool, request_id: str) -> None:
         change = GateChange(

@@ -91,6 +91,18 @@ async def test_a_repeated_request_is_already_applied(deployed):
     assert (await gate(deployed, "gate-b")).paused is False
 
 
+async def test_another_command_under_a_used_request_id_is_refused_with_what_that_was_used_for(
+    deployed,
+):
+    await deployed.cli("resume", "gate-s", "--request-id", "s-1")
+    given = ("pause", "gate-s", "--reason", "x", "--request-id", "s-1")
+    refused = await deployed.cli(*given, code=4)
+    assert refused.sentence.startswith(
+        "request id s-1 was used for resume of partition gate-s; pause of partition gate-s was not applied"
+    )
+    assert await gate(deployed, "gate-s") is None
+
+
 async def test_a_gate_that_could_not_be_moved_says_how_to_give_the_same_request_again(cli):
     nobody = f"postgresql://a:b@127.0.0.1:{free_port()}/x"
     for command in ("pause", "resume"):

@@ -19,6 +19,7 @@ from ascertain.contracts.claim import (
 )
 from ascertain.contracts.effect import ABSENT_KEYED, Evidence, State
 from ascertain.contracts.gate import GateChange
+from ascertain.errors import CommandRefused
 from ascertain.ledger.decision import FOREVER
 from ascertain.machine import Move
 from ascertain.ports import EffectFilter, Ledger
@@ -278,6 +279,21 @@ async def test_a_gate_request_is_applied_once_however_late_its_repeat_comes(
     assert (first.paused, first.already_applied) == (True, False)
     assert repeated == opened.model_copy(update={"already_applied": True})
     assert isinstance(await either.claim(request()), Granted)
+
+
+@pytest.mark.parametrize(
+    ("partition", "paused", "was"),
+    [("p", True, "resume of partition p"), ("q", False, "resume of partition p")],
+)
+async def test_another_gate_request_under_a_used_id_is_refused_and_moves_nothing(
+    either: Ledger, partition: str, paused: bool, was: str
+) -> None:
+    await either.set_gate(close(partition, "closes"))
+    await either.set_gate(close("p", "s", paused=False))
+    before = await either.gates()
+    with pytest.raises(CommandRefused, match=f"request id s was used for {was}; "):
+        await either.set_gate(close(partition, "s", paused=paused))
+    assert await either.gates() == before
 
 
 async def test_closing_a_closed_gate_keeps_since_when_and_by_whom(

@@ -10,6 +10,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 from temporalio.client import WorkflowFailureError
+from temporalio.exceptions import ApplicationError
 
 from ascertain.contracts import names
 from ascertain.contracts.effect import State
@@ -144,6 +145,18 @@ async def test_a_gate_request_that_names_nobody_or_nothing_is_refused_with_a_sen
     with pytest.raises(WorkflowFailureError) as caught:
         await gate(deployment, "wrong", **{"paused": True, **wrong})
     assert "must be a GateRequest: " in str(caught.value.cause)
+    assert await deployment.ledger.gates() == []
+
+
+async def test_a_pause_by_workflow_under_the_id_of_a_resume_fails_and_says_so(deployments):
+    deployment = await deployments()
+    await deployment.worker()
+    await gate(deployment, "resume", paused=False, request_id="s")
+    with pytest.raises(WorkflowFailureError) as caught:
+        await gate(deployment, "pause", paused=True, request_id="s")
+    assert isinstance(caught.value.cause, ApplicationError)
+    assert caught.value.cause.type == names.COMMAND_REFUSED
+    assert "request id s was used for resume of partition eur" in caught.value.cause.message
     assert await deployment.ledger.gates() == []
 
 

@@ -1,8 +1,8 @@
 -- name: set_gate
 -- Move a gate, unless the request is known. What a rule closed is a person's from then on. A gate that opens little
 -- by little obeys the newest request; one that is open for all needs no ramp. Waits for claims that run now, so that
--- none is missed by who counts what is in flight after a pause. No row in the answer: the same request won a race,
--- ask again.
+-- none is missed by who counts what is in flight after a pause. Beside the gate stands what its request id was used
+-- for. No row in the answer: the same request won a race, ask again.
 with locked as materialized (
     select ascertain.lock_gate($1) is null as alone
 ),
@@ -30,9 +30,9 @@ changed as (
         probing = '{}'
     returning *
 )
-select *, false as already_applied from changed
+select *, false as already_applied, partition as used_partition, paused as used_paused from changed
 union all
-select g.*, true
+select g.*, true, r.partition, r.paused
 from ascertain.gate_requests as r
 join ascertain.gates as g on g.partition = r.partition
 where r.request_id = $5 and not exists (select from request)
