@@ -62,6 +62,8 @@ class Takeover:
         before = self.answers.before(given.request_id) or self.answers.before(_pending(given))
         if before is not None and not before.is_for(given):
             used = f"{before.action or 'a command'} of {before.effect_id}"
+            if before.action is given.action and given.effect_id in {None, before.effect_id}:
+                used += " with other content"
             msg = f"request id {given.request_id} was used for {used}; give another"
             raise ValueError(msg)
         return before
@@ -112,7 +114,7 @@ class Takeover:
                 message = f"{command.action} refused: {command.effect_id} was closed meanwhile"
                 return CommandAnswer(applied=False, message=message)
             told = await pursuit.decide(decision_about(pursuit.effect, command))
-            answer = told.model_copy(update={"action": command.action})
+            answer = _about(command, told)
             self._remember(pursuit.effect.step, command, answer)
             # If it was applied, the ledger says so.
             looks = answer.in_doubt and workflow.patched(names.LOOKS_AFTER_LOST_DECISION)
@@ -151,7 +153,7 @@ class Takeover:
         step = next(step for step in task.steps if step.name == done.step)
         taken = effect_of(task, step).model_copy(update={"effect_id": done.effect_id})
         told = await pursuit.decide(decision_about(taken, command), here=True)
-        answer = told.model_copy(update={"action": command.action})
+        answer = _about(command, told)
         self._remember(done.step, command, answer)
         if answer.applied:
             self._course.order_back(done.step)
@@ -176,6 +178,11 @@ def _command(content: object) -> Command:
         return Command.model_validate(decoded(content))
     except ValidationError as error:
         raise ValueError(f"not a takeover command: {faults(error)}") from None
+
+
+def _about(command: Command, told: CommandAnswer) -> CommandAnswer:
+    """An answer that says what it is for, so that another command under its id is no repeat."""
+    return told.model_copy(update={"action": command.action, "content": command.content})
 
 
 def _pending(command: Command) -> str:

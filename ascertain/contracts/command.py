@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field, StringConstraints
 
 from ascertain.contracts.directive import Standing
 from ascertain.contracts.effect import Receipt
 from ascertain.contracts.value import EffectId, JsonObject, StrictValue, TaskId, Value, Words
+
+# Of the hexadecimal digits of a digest: it is kept for each answer, and tells slips apart, not forgeries.
+_DIGITS: Final = 12
 
 
 class Action(StrEnum):
@@ -58,6 +63,16 @@ class Command(StrictValue):
     override: bool = False
     request_id: Annotated[str, StringConstraints(max_length=100)] | None = None
 
+    @property
+    def content(self) -> str:
+        """A short digest of what is asked for, whoever says it and in whatever words.
+
+        Not of version and override: what was applied once is not asked for anew by looking again.
+        """
+        asked = self.model_dump(mode="json", include={"receipt", "input"})
+        written = json.dumps(asked, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(written.encode()).hexdigest()[:_DIGITS]
+
 
 class Freed(Value):
     """Another effect that a decision leaves without a fact that could be its own."""
@@ -75,6 +90,7 @@ class CommandAnswer(Value):
         in_doubt: Not known to be applied: the answer that would have told was lost.
         freed: For ``confirm``: effects whose only candidates prove others now.
         action: What was decided; None: answered by an earlier release, or not decided at all.
+        content: The digest of what was asked for: with another one it is no repeat; None as above.
     """
 
     applied: bool
@@ -85,10 +101,12 @@ class CommandAnswer(Value):
     effect_id: EffectId | None = None
     standing: Standing | None = None
     action: Action | None = None
+    content: str | None = None
 
     def is_for(self, command: Command) -> bool:
         """Whether it may be what this very command was answered when it came first."""
         same_effect = (
             None in {command.effect_id, self.effect_id} or command.effect_id == self.effect_id
         )
-        return self.action in {None, command.action} and same_effect
+        same_content = self.content in {None, command.content}
+        return self.action in {None, command.action} and same_effect and same_content

@@ -191,6 +191,35 @@ async def test_another_command_under_a_used_request_id_is_refused(deployments):
     assert await deployment.takeover("stuck", take) == taken
 
 
+async def test_the_same_command_with_other_content_under_a_used_request_id_is_refused(deployments):
+    deployment = await deployments()
+    await deployment.worker()
+    deployment.outside.rules.add(Rule(times=2, submit=SubmitKnobs(reply=Drop(how="reset"))))
+    steps = (step("a", "toy.neither"), step("b", "toy.neither"))
+    effect = await deployment.submit("stuck", *steps)
+    row = await deployment.wait_for_row(effect, lambda row: row.state is State.QUARANTINED)
+    confirm = command(
+        Action.CONFIRM, row, receipt=Receipt(external_id="fact-1"), request_id="req-1"
+    )
+    first = await deployment.takeover("stuck", confirm)
+    assert first.applied
+    other = confirm.model_copy(update={"receipt": Receipt(external_id="fact-777")})
+    with pytest.raises(
+        CommandRefused, match=r"req-1 was used for confirm of .* with other content; give another"
+    ):
+        await deployment.takeover("stuck", other)
+    again = {"operator": "grace", "reason": "in other words", "version": row.version + 1}
+    assert await deployment.takeover("stuck", confirm.model_copy(update=again)) == first
+    following = deployment.effect("stuck", "b")
+    row = await deployment.wait_for_row(following, lambda row: row.state is State.QUARANTINED)
+    last = command(Action.CONFIRM, row, receipt=Receipt(external_id="fact-2"))
+    assert (await deployment.takeover("stuck", last)).applied
+    await deployment.result("stuck")
+    with pytest.raises(AlreadyOver):
+        await deployment.takeover("stuck", other)
+    assert await deployment.takeover("stuck", confirm) == first
+
+
 async def test_an_answer_that_an_earlier_history_gave_over_is_given_when_the_task_is_over(
     deployments,
 ):
