@@ -91,6 +91,7 @@ class View:
         error_class = _error_class(following)
         if not isinstance(following, directive.Done):
             self._enter(state_of(following), error_class)
+        held = following if isinstance(following, directive.Held) else None
         self.open = OpenEffect(
             step=effect.step,
             effect_id=effect.effect_id,
@@ -100,7 +101,8 @@ class View:
             since=self._since,
             error_class=error_class,
             standing=following.standing,
-            turn_at=following.turn_at if isinstance(following, directive.Held) else None,
+            turn_at=held.turn_at if held is not None else None,
+            gate=held.partition if held is not None else None,
         )
         if _version(before) != _version(self.open):
             self.pending = []

@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ascertain.cli.gate_command import EVERY
 from ascertain.cli.text import plain
 from ascertain.cli.wording import sentence
 from ascertain.contracts.command import Action
@@ -219,10 +220,13 @@ def _undoing(known: Known, program: str) -> Iterable[Advice]:
 def _in_the_way(opened: OpenEffect, known: Known, program: str) -> Iterable[Advice]:
     """What keeps it waiting although nothing of it is in doubt."""
     if opened.doing == HELD:
-        why = "Open the gate again, once the reason for the pause is gone."
-        if opened.turn_at is not None:
-            why = "Nothing needs to be done: it goes on at its turn. Or open the gate for all at once."
-        yield Advice(f"{program} resume {shlex.quote(known.partition)}", why)
+        for gate in known.held_by:
+            which = "the gate of every partition" if gate == EVERY else "the gate"
+            why = f"Open {which} again, once the reason for the pause is gone."
+            if opened.turn_at is not None:
+                why = f"Nothing needs to be done: it goes on at its turn. Or open {which} for all at once."
+            name = "--all" if gate == EVERY else shlex.quote(gate)
+            yield Advice(f"{program} resume {name}", why)
     if opened.error_class != UNSERVED:
         return
     why = (

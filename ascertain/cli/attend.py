@@ -113,7 +113,8 @@ def _waits_for(task_id: str, labels: TypedSearchAttributes, quiet: frozenset[str
         partition = labels.get(PARTITION, "")
         return (
             f"is held by a closed gate. `ascertain partitions` says which, by whom and why; "
-            f"`ascertain resume {partition}` opens that of its partition."
+            f"`ascertain resume {partition}` opens that of its partition, `ascertain resume --all` that of "
+            "every one."
         )
     if labels.get(ERROR_CLASS) == UNSERVED:
         return "waits, because no worker takes its work. `ascertain doctor` says who serves what."

@@ -41,13 +41,18 @@ def _now(gates: Sequence[Gate], effect_id: str, now: datetime) -> dict[str, obje
     met = [paused(gate, effect_id, now) for gate in gates if stops(gate, effect_id, now)]
     if not met:
         stand = " ".join(shape.gate_words(gate, now) for gate in gates)
-        return {"doing": _DOING, "reason": f"it is let through now: {stand}", "turn_at": None}
+        return {
+            "doing": _DOING,
+            "reason": f"it is let through now: {stand}",
+            "turn_at": None,
+            "gate": None,
+        }
     told = next((one for one in met if one.turn is None), None)
     if told is not None:
-        return {"reason": told.words, "turn_at": None}
-    turns = [(one.turn.at, one.words) for one in met if one.turn is not None]
-    at, words = max(turns)
-    return {"reason": words, "turn_at": at}
+        return {"reason": told.words, "turn_at": None, "gate": told.partition}
+    turns = [(one.turn.at, one.words, one.partition) for one in met if one.turn is not None]
+    at, words, gate = max(turns)
+    return {"reason": words, "turn_at": at, "gate": gate}
 
 
 def _of(known: Known) -> tuple[str, str]:

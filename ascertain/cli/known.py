@@ -7,6 +7,8 @@ from datetime import datetime
 from itertools import pairwise
 
 from ascertain import keys, policy
+from ascertain.cli.advice import HELD
+from ascertain.cli.gate_command import EVERY
 from ascertain.cli.wording import NOTE, REFUSED_WRITE, UNSENDABLE
 from ascertain.contracts.effect import (
     ABSENT_KEYED,
@@ -21,6 +23,7 @@ from ascertain.contracts.outage import CANNOT, Outage
 from ascertain.contracts.status import TaskStatus
 from ascertain.contracts.task import Task, TaskOutcome, TaskResult
 from ascertain.contracts.value import JsonObject
+from ascertain.ledger.gate import stops
 from ascertain.machine import Move
 
 RUNNING = "RUNNING"
@@ -145,6 +148,21 @@ class Known:
         down = {(outage.partition, outage.kind) for outage in self.outages}
         asked = {State.UNKNOWN, State.ACCEPTED}
         return any(row.state in asked and (row.partition, row.kind) not in down for row in waits)
+
+    @property
+    def held_by(self) -> tuple[str, ...]:
+        """Which gates keep it from going on, that of every partition (``*``) first; empty if it is not held.
+
+        As the ledger has them now: since the task looked, one may have been opened and another closed.
+        """
+        opened = self.status.open if self.status is not None else None
+        if opened is None or opened.doing != HELD:
+            return ()
+        own = {gate.partition: gate for gate in self.gates}
+        known = [own[name] for name in (EVERY, self.partition) if name in own]
+        met = [gate for gate in known if stops(gate, opened.effect_id, self.at)]
+        shut = [gate for gate in met if gate.paused]
+        return tuple(gate.partition for gate in shut or met) or (opened.gate or self.partition,)
 
     def undo_of(self, effect: KnownEffect) -> KnownEffect | None:
         """The effect that takes this one back, or did; None: there is none."""

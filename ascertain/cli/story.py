@@ -118,7 +118,7 @@ def _standing(known: Known) -> str:
         return _ended(known, known.run)
     if known.status is None:
         return "is running, but no worker answers for it, so it stands still"
-    return _at(known.status)
+    return _at(known, known.status)
 
 
 def _without_run(known: Known) -> str:
@@ -142,7 +142,7 @@ def _ended(known: Known, run: Run) -> str:
     return how
 
 
-def _at(status: TaskStatus) -> str:
+def _at(known: Known, status: TaskStatus) -> str:
     opened = status.open
     if status.outcome is not None:
         return f"{_OUTCOMES[status.outcome]}, and takes back what had been done"
@@ -150,7 +150,7 @@ def _at(status: TaskStatus) -> str:
         return "has just begun"
     step = f"step {opened.step}"
     if opened.doing == advice.HELD:
-        return f"waits before {step}{_gated(status.partition, opened.turn_at)}"
+        return f"waits before {step}{_gated(known, opened.turn_at)}"
     if opened.error_class == UNSERVED:
         return f"waits at {step}, because no worker knows kind {opened.kind} or takes its work"
     state = opened.standing.state if opened.standing is not None else None
@@ -169,10 +169,16 @@ def _at(status: TaskStatus) -> str:
             return f"is at {step}" if opened.doing == BUSY else f"waits at {step}"
 
 
-def _gated(partition: str, turn_at: datetime | None) -> str:
-    if turn_at is None:
-        return f", because its partition {partition} is paused"
-    return f" for its turn at {wording.moment(turn_at)}: its partition {partition} is opening"
+def _gated(known: Known, turn_at: datetime | None) -> str:
+    if turn_at is not None:
+        every = EVERY in known.held_by
+        which = "the gate of every partition" if every else f"its partition {known.partition}"
+        return f" for its turn at {wording.moment(turn_at)}: {which} is opening"
+    gates = [
+        "every partition" if gate == EVERY else f"its partition {gate}" for gate in known.held_by
+    ]
+    alone = len(gates) == 1
+    return f", because {' and '.join(gates)} {'is paused' if alone else 'are paused'}"
 
 
 def _task(known: Known) -> Iterable[str]:

@@ -109,9 +109,10 @@ class ReconcileIn(_Directive):
 
 
 class Held(_Directive):
-    """The partition's gate is closed. Look again after ``delay`` or when told to resume.
+    """A gate is closed to the effect. Look again after ``delay`` or when told to resume.
 
     Attributes:
+        partition: Whose gate; ``*``: that of every partition.
         turn_at: When its turn comes, if the gate opens little by little.
     """
 

@@ -16,6 +16,8 @@ class OpenEffect(Value):
         doing: ``perform`` at first, then the type of the directive that the task follows.
         error_class: What keeps it from the happy path; ``unserved`` if no worker knows its kind.
         turn_at: When its turn comes in a gate that opens little by little.
+        gate: Whose gate stopped it at its last look; ``*``: that of every partition. None: none did, or an
+            earlier release tells.
     """
 
     step: str
@@ -27,6 +29,7 @@ class OpenEffect(Value):
     error_class: str | None = None
     standing: Standing | None = None
     turn_at: datetime | None = None
+    gate: str | None = None
 
 
 class TimelineEntry(Value):

@@ -212,7 +212,15 @@ async def test_one_partition_stays_held_while_every_partition_is_paused(deployed
             return set(await listed(deployed, "--state", "HELD", "--partition", "gate-d"))
 
         await wait_until(is_held, what="a held task")
+        opened = (await deployed.client.status(task_id)).open
+        assert (opened.doing, opened.gate) == ("held", "*")
+        told = (await deployed.cli("explain", task_id)).out
+        assert "because every partition and its partition gate-d are paused" in told
         answer = await deployed.cli("resume", "gate-d")
+        told = (await deployed.cli("explain", task_id)).out
+        assert "because every partition is paused." in told
+        assert "ascertain resume --all" in told
+        assert "ascertain resume gate-d" not in told
         assert "But nothing goes on yet: Every partition is paused since" in answer.out
         document = (await deployed.cli("resume", "gate-d", "--json")).document
         assert [other["partition"] for other in document["still_closed"]] == ["*"]

@@ -198,15 +198,61 @@ async def test_a_held_task_names_the_gate_that_holds_it():
     assert [item.command for item in story.tell(known).safe_next] == ["ascertain resume p"]
 
 
+@pytest.mark.parametrize(
+    ("closed", "said", "remedies"),
+    [
+        ("*", "every partition is paused", ["--all"]),
+        ("*p", "every partition and its partition p are paused", ["--all", "p"]),
+        ("p", "its partition p is paused", ["p"]),
+    ],
+)
+async def test_a_held_task_is_told_of_the_gate_that_is_closed_and_of_what_opens_that(
+    closed, said, remedies
+):
+    night = Night()
+    await night.attempt(never_left())
+    for name in closed:
+        await night.ledger.set_gate(paused(name))
+    known = replace(await night.known(doing="held"), gates=tuple(await night.ledger.gates()))
+    assert f"waits before step charge, because {said}." in text(known)
+    commands = [item.command for item in story.tell(known).safe_next]
+    assert commands == [f"ascertain resume {which}" for which in remedies]
+
+
+async def test_a_gate_that_is_closed_counts_before_one_that_opens_little_by_little():
+    night = Night()
+    await night.attempt(never_left())
+    for name in "*p":
+        await night.ledger.set_gate(paused(name))
+    opens = {"paused": False, "request_id": "opens", "ramp": timedelta(days=7)}
+    await night.ledger.set_gate(paused("*").model_copy(update=opens))
+    known = replace(await night.known(doing="held"), gates=tuple(await night.ledger.gates()))
+    assert "because its partition p is paused." in text(known)
+    assert [item.command for item in story.tell(known).safe_next] == ["ascertain resume p"]
+
+
+async def test_where_the_ledger_cannot_be_asked_the_gate_is_told_that_the_task_met():
+    night = Night()
+    await night.attempt(never_left())
+    known = await night.known(doing="held")
+    opened = known.status.open.model_copy(update={"gate": "*"})
+    known = replace(known, status=known.status.model_copy(update={"open": opened}))
+    assert "because every partition is paused." in text(known)
+    assert [item.command for item in story.tell(known).safe_next] == ["ascertain resume --all"]
+
+
+def paused(partition):
+    return GateChange(
+        partition=partition, paused=True, by="bo", reason="odd", request_id=f"r-{partition}"
+    )
+
+
 async def test_a_decision_is_told_of_the_closed_gate_that_keeps_what_follows_from_being_sent():
     night = Night(lookup=None)
     await night.attempt(lost())
     await quarantine(night)
-    for partition, request_id in (("p", "r1"), ("*", "r2"), ("elsewhere", "r3")):
-        change = GateChange(
-            partition=partition, paused=True, by="bo", reason="odd", request_id=request_id
-        )
-        await night.ledger.set_gate(change)
+    for partition in ("p", "*", "elsewhere"):
+        await night.ledger.set_gate(paused(partition))
     known = replace(await night.known(doing="quarantined"), gates=tuple(await night.ledger.gates()))
     told = text(known)
     assert "Partition p is paused since" in told

@@ -304,7 +304,8 @@ async def test_whoever_waits_for_a_held_task_is_told_what_holds_it_and_goes_on_w
             noted = (await process.stderr.readline()).decode()
         assert noted == (
             f"Task {task_id} is held by a closed gate. `ascertain partitions` says which, by whom and why; "
-            "`ascertain resume wait-a` opens that of its partition. The wait goes on.\n"
+            "`ascertain resume wait-a` opens that of its partition, `ascertain resume --all` that of "
+            "every one. The wait goes on.\n"
         )
     late = await deployed.cli("result", task_id, "--within", "100ms", code=9)
     assert "is not over: it is held by a closed gate" in late.err.splitlines()[-1]
