@@ -13,7 +13,7 @@ from ascertain.contracts.claim import Conflict, Granted, Moved, Stale, Taken
 from ascertain.contracts.effect import AuditEvent, EffectRow, Evidence, State
 from ascertain.contracts.epoch import CLOCKS, Epoch
 from ascertain.errors import NotFound
-from ascertain.ledger import gate as gates, twin, write as writes
+from ascertain.ledger import epoch as epochs, gate as gates, twin, write as writes
 from ascertain.ledger.audit import chained
 from ascertain.ledger.decision import answer, judge, told
 from ascertain.ledger.model_gate import ModelGates
@@ -234,7 +234,8 @@ class ModelLedger(ModelGates, ModelReading):
             (each for each in memory.epochs if each.request_id == request.request_id), None
         )
         if known is not None:
-            return known.model_copy(update={"already_applied": True})
+            return epochs.repeated(request, known)
+        epochs.admit(request, now)
         soon = now + CLOCKS
         epoch = Epoch(
             since=request.since,

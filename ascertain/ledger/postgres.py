@@ -9,7 +9,14 @@ import asyncpg
 from ascertain.contracts.claim import Conflict, Moved, Stale, Taken
 from ascertain.contracts.epoch import CLOCKS, Epoch
 from ascertain.errors import NotFound
-from ascertain.ledger import chunk, migration, race, row as rows, write as writes
+from ascertain.ledger import (
+    chunk,
+    epoch as epochs,
+    migration,
+    race,
+    row as rows,
+    write as writes,
+)
 from ascertain.ledger.decision import Judgement, answer, endless
 from ascertain.ledger.postgres_gate import PostgresGates
 from ascertain.ledger.postgres_reading import PostgresReading
@@ -253,7 +260,13 @@ class PostgresLedger(PostgresGates, PostgresReading):
 
         async def raised() -> Epoch | None:
             found = await self._session.fetch(_RAISE_EPOCH, *values)
-            return Epoch.model_validate(dict(found[0])) if found else None
+            if not found:
+                return None
+            told = dict(found[0])
+            if told["already_applied"] is None:
+                epochs.admit(request, told["raised_at"])
+            epoch = Epoch.model_validate(told)
+            return epochs.repeated(request, epoch) if epoch.already_applied else epoch
 
         return await race.won(f"the epoch {request.request_id}", raised)
 

@@ -239,6 +239,10 @@ class Ledger(Protocol):
 
         That is every effect without a row whose task was begun before the epoch's ``until``, and every
         one that is CLEAR and has been since before it was raised. A repeated request id changes nothing.
+
+        Raises:
+            InputError: The backup is of the future, or ``until`` lies in the past; nothing was changed.
+            CommandRefused: Its request id was used for a restore that reaches less far; nothing was changed.
         """
         ...
 

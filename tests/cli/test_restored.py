@@ -24,6 +24,10 @@ async def test_a_restore_is_told_once_and_says_what_follows_from_it(deployed, da
         (("--since", "2026-01-01T02:00:00", "--reason", "x"), "names no time zone"),
         (("--since", "yesterday", "--reason", "x"), "is no length of time"),
         (("--since", "2999-01-01T00:00:00Z", "--reason", "x"), "--since lies in the future"),
+        (
+            ("--since", "90m", "--until", "2020-01-01T00:00:00Z", "--reason", "x"),
+            "until, 2020-01-01 00:00:00 UTC, lies in the past, and nothing was changed: name a time to come",
+        ),
     ],
 )
 async def test_a_restore_that_is_told_wrongly_is_refused(deployed, arguments, said):

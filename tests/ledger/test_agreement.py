@@ -25,7 +25,7 @@ from ascertain.contracts.claim import ClaimRequest, Granted, Lease, Verdict
 from ascertain.contracts.effect import ABSENT_KEYED, TERMINAL, EffectRow, Evidence, Receipt, State
 from ascertain.contracts.epoch import EpochRequest
 from ascertain.contracts.gate import GateChange
-from ascertain.errors import CommandRefused, NotFound
+from ascertain.errors import CommandRefused, InputError, NotFound
 from ascertain.ledger.audit import verify_chain
 from ascertain.ledger.gate import turn_of
 from ascertain.ledger.model import ModelLedger
@@ -419,7 +419,7 @@ def legal(state: State | None, *, ends: bool) -> list[Move]:
 async def attempt(ask: Callable[[Ledger], Awaitable[Any]], ledger: Ledger) -> Any:
     try:
         answer = await ask(ledger)
-    except (CommandRefused, NotFound, ValueError) as error:
+    except (CommandRefused, InputError, NotFound, ValueError) as error:
         return type(error)
     return list(answer) if isinstance(answer, list | tuple) else answer
 

@@ -12,6 +12,7 @@ from ascertain.contracts.claim import Granted, Refused, Settled, Stale, Unresolv
 from ascertain.contracts.effect import State
 from ascertain.contracts.epoch import CLOCKS, Epoch, EpochRequest
 from ascertain.contracts.gate import GateChange
+from ascertain.errors import CommandRefused, InputError
 from ascertain.ledger.postgres import PostgresLedger
 from ascertain.ports import Ledger
 from tests.ledger.conftest import T0, Clock
@@ -200,6 +201,42 @@ async def test_a_repeated_request_raises_no_second_epoch(either: Ledger, clock: 
     again = await restored(either, since=T0)
     assert again == first.model_copy(update={"already_applied": True})
     assert isinstance(await either.claim(begun(clock.now)), Granted)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"until": T0 - timedelta.resolution}, "until, .*, lies in the past"),
+        ({"since": T0 + timedelta.resolution}, "since, .*, lies in the future"),
+    ],
+)
+async def test_a_restore_with_a_time_on_the_wrong_side_of_now_is_refused_and_raises_nothing(
+    either: Ledger, wrong: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        await restored(either, **wrong)
+    assert isinstance(await either.claim(begun(T0)), Granted)
+    assert not (await restored(either)).already_applied
+
+
+async def test_a_restore_is_repeated_however_long_its_time_is_over(
+    either: Ledger, clock: Clock
+) -> None:
+    first = await restored(either, until=T0 + HOUR)
+    await clock.advance(2 * HOUR)
+    again = await restored(either, until=T0 + HOUR)
+    assert again == first.model_copy(update={"already_applied": True})
+
+
+@pytest.mark.parametrize("more", [{"since": T0 - 2 * HOUR}, {"until": T0 + 2 * HOUR}])
+async def test_a_restore_that_reaches_further_is_refused_under_a_used_request_id(
+    either: Ledger, more: dict[str, Any]
+) -> None:
+    first = await restored(either, until=T0 + HOUR)
+    with pytest.raises(CommandRefused, match="request id epoch-1 was used for the backup of "):
+        await restored(either, **{"until": T0 + HOUR, **more})
+    again = await restored(either)
+    assert again == first.model_copy(update={"already_applied": True})
 
 
 async def test_it_may_be_told_to_hold_for_what_is_submitted_again_later(
