@@ -45,8 +45,6 @@ class Change:
         """
         if self.partition != EVERY:
             checked_partition(self.partition)
-        if not self.reason.strip():
-            raise typer.BadParameter("--reason must say something")
         try:
             return GateChange(
                 partition=self.partition,

@@ -45,13 +45,24 @@ def moment(text: str | datetime) -> datetime:
     return found
 
 
+def said(given: str | None) -> str | None:
+    """What somebody said on purpose, which an unset variable of a shell leaves empty.
+
+    Raises:
+        BadParameter: It says nothing.
+    """
+    if given is not None and not given.strip():
+        raise typer.BadParameter("it is empty, as an unset variable is")
+    return given
+
+
 def operator_name(given: str | None) -> str:
     """Who gives a command: as said, or the user of this machine.
 
     Raises:
         BadParameter: Nobody said, and the machine does not know either.
     """
-    if given:
+    if given is not None:
         return given
     try:
         return os.environ.get("USER") or getpass.getuser()
@@ -61,7 +72,7 @@ def operator_name(given: str | None) -> str:
 
 def request_id(given: str | None) -> str:
     """By which a repeat of a command is known: as said, or one that no other command has."""
-    return given or f"cli-{uuid4().hex}"
+    return given if given is not None else f"cli-{uuid4().hex}"
 
 
 def unused(file: Path, *, force: bool) -> Path:
@@ -115,19 +126,23 @@ Ramp = Annotated[
 ]
 Operator = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Who says so; the user of this machine if left out."),
+    typer.Option(
+        metavar="NAME", callback=said, help="Who says so; the user of this machine if left out."
+    ),
 ]
 RequestId = Annotated[
     str | None,
     typer.Option(
-        metavar="ID", help="A repeat with the same id changes nothing; made up if left out."
+        metavar="ID",
+        callback=said,
+        help="A repeat with the same id changes nothing; made up if left out.",
     ),
 ]
 Metrics = Annotated[
     str | None,
     typer.Option(metavar="HOST:PORT", help="Serve /metrics, /live and /ready here."),
 ]
-Why = Annotated[str, typer.Option("--reason", help="Why; kept for ever.")]
+Why = Annotated[str, typer.Option("--reason", callback=said, help="Why; kept for ever.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace FILE if it is there already.")]
 # The pace of a replay.
 Canary = Annotated[int, typer.Option(min=1, max=1000, help="Items of the replay's first batch.")]

@@ -252,7 +252,7 @@ async def test_partitions_tell_gates_and_what_is_unresolved(deployed):
         (("pause", "--reason", "x"), "name one PARTITION, or say --all"),
         (("pause", "p", "--all", "--reason", "x"), "name one PARTITION, or say --all"),
         (("pause", "p"), "Missing option '--reason'"),
-        (("pause", "p", "--reason", " "), "--reason must say something"),
+        (("pause", "p", "--reason", " "), "Invalid value for '--reason': it is empty"),
         (("resume", "*"), "name one PARTITION, or say --all"),
         (("resume", "a b"), "cannot be the name of a partition"),
         (("resume", "p", "--wake-rate", "0"), "--wake-rate"),

@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+import typer
 
 from ascertain.cli import failure, program
 from ascertain.errors import AscertainError
@@ -29,6 +31,16 @@ def python(code: str) -> str:
         [sys.executable, "-c", code], capture_output=True, check=True, text=True, timeout=60
     )
     return done.stdout
+
+
+def options(group: Any, *names: str) -> list[tuple[Any, Any]]:
+    """Those of all commands of a group that are called so, each behind its command."""
+    found: list[tuple[Any, Any]] = []
+    for command in group.commands.values():
+        if hasattr(command, "commands"):
+            found += options(command, *names)
+        found += [(command, one) for one in command.params if {*names} & {*one.opts}]
+    return found
 
 
 def errors() -> set[type[AscertainError]]:
@@ -259,3 +271,21 @@ def test_actions_on_the_command_line_are_those_of_the_contract():
     from ascertain.contracts.command import Action
 
     assert get_args(Typed) == tuple(action.value for action in Action)
+
+
+async def test_what_is_empty_is_refused_wherever_somebody_says_who_or_why_or_names_a_request():
+    found = options(
+        typer.main.get_command(program.build()), "--operator", "--reason", "--request-id"
+    )
+    commands = {command.name for command, _ in found}
+    assert commands >= {"takeover", "pause", "resume", "restored", "approve", "start", "open"}
+    for command, option in found:
+        for given in ("", " "):
+            with pytest.raises(typer.BadParameter, match="it is empty"):
+                option.process_value(typer.Context(command), given)
+
+
+async def test_an_unset_variable_is_nobody_and_no_request(cli):
+    for given in (("--operator", ""), ("--request-id", "")):
+        answer = await cli("pause", "p", "--reason", "x", *given, code=2)
+        assert f"Invalid value for '{given[0]}': it is empty" in answer.sentence
