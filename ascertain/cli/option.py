@@ -7,10 +7,13 @@ import os
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from uuid import uuid4
 
 import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _LENGTH: Final = re.compile(r"(?P<count>\d+(?:\.\d+)?)(?P<unit>ms|s|m|h|d)?")
 _UNITS: Final = {
@@ -54,6 +57,31 @@ def said(given: str | None) -> str | None:
     if given is not None and not given.strip():
         raise typer.BadParameter("it is empty, as an unset variable is")
     return given
+
+
+def apart(context: typer.Context, names: Collection[str], why: str) -> None:
+    """Refuse options that would be passed over, given as the others are.
+
+    Args:
+        context: The command, as it was typed.
+        names: The parameters that do not fit.
+        why: What is told of those of them that were typed.
+
+    Raises:
+        BadParameter: One of them was typed.
+    """
+    typed = [
+        param.opts[0]
+        for param in context.command.params
+        if param.name in names and _was_typed(context, param.name)
+    ]
+    if typed:
+        raise typer.BadParameter(f"{' and '.join(typed)} would be passed over, {why}")
+
+
+def _was_typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def operator_name(given: str | None) -> str:

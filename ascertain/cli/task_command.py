@@ -28,6 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 def submit(  # noqa: PLR0913 - each is one option of the command
+    context: typer.Context,
     source: Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for standard input.")],
     *,
     jsonl: Annotated[
@@ -71,6 +72,11 @@ def submit(  # noqa: PLR0913 - each is one option of the command
     from ascertain.cli import bulk as streams, submit as command
     from ascertain.cli.submission import Wish
 
+    if bulk is None:
+        option.apart(context, ("chunk", "rate"), "which are a stream's: say --bulk STREAM")
+    else:
+        lines = ("jsonl", "concurrency", "patience", "message_id", "wait", "within")
+        option.apart(context, lines, "which --bulk does not take")
     if bulk is not None:
         campaign = streams.Campaign(bulk, rate, chunk)
         raise typer.Exit(asyncio.run(streams.bulk(source, campaign, config, as_json=as_json)))

@@ -39,6 +39,7 @@ def sweep(
 
 
 def census(
+    context: typer.Context,
     *,
     kind: Annotated[
         list[str] | None,
@@ -70,6 +71,7 @@ def census(
 
     wish = command.Wish(tuple(kind or ()), since, within)
     if last:
+        option.apart(context, ("since", "within"), "for with --last none is taken")
         raise typer.Exit(asyncio.run(command.last_census(wish.kinds, config, as_json=as_json)))
     raise typer.Exit(asyncio.run(command.census(wish, config, as_json=as_json)))
 
@@ -140,6 +142,7 @@ def archive(
 
 
 def metrics(
+    context: typer.Context,
     *,
     listen: Annotated[
         str | None,
@@ -162,6 +165,7 @@ def metrics(
     from ascertain.cli import metrics as shown
 
     if listen is None:
+        option.apart(context, ("every",), "for they are printed once: say --listen HOST:PORT")
         asyncio.run(shown.show(config, as_json=as_json))
     else:
         asyncio.run(shown.serve(listen, every, config, as_json=as_json))

@@ -285,6 +285,23 @@ async def test_what_is_empty_is_refused_wherever_somebody_says_who_or_why_or_nam
                 option.process_value(typer.Context(command), given)
 
 
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("submit x.json --rate 5", "--rate would be passed over, which are a stream's: say --bulk"),
+        ("submit x.json --chunk 100 --rate 5", "--chunk and --rate would be passed over"),
+        (
+            "submit x.json --bulk s --wait",
+            "--wait would be passed over, which --bulk does not take",
+        ),
+        ("census --last --since 1h", "--since would be passed over, for with --last none is taken"),
+        ("metrics --every 5s", "--every would be passed over, for they are printed once: say"),
+    ],
+)
+async def test_an_option_that_would_be_passed_over_is_refused(cli, typed, said):
+    assert said in (await cli(*typed.split(), code=2)).sentence
+
+
 async def test_an_unset_variable_is_nobody_and_no_request(cli):
     for given in (("--operator", ""), ("--request-id", "")):
         answer = await cli("pause", "p", "--reason", "x", *given, code=2)
