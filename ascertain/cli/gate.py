@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ascertain.cli import incident, output, place, shape, wording
+from ascertain.cli import acquaintance, incident, output, place, shape, wording
 from ascertain.cli.change import changing, stands
 from ascertain.cli.failure import leaving
 from ascertain.cli.gate_command import EVERY
@@ -17,7 +17,7 @@ from ascertain.cli.text import counted
 from ascertain.cli.waking import wake
 from ascertain.contracts.effect import UNRESOLVED, State
 from ascertain.contracts.gate import Position
-from ascertain.errors import AscertainError, Unavailable
+from ascertain.errors import Unavailable
 from ascertain.ports import EffectFilter
 
 if TYPE_CHECKING:
@@ -26,12 +26,11 @@ if TYPE_CHECKING:
     from ascertain.cli.change import Change
     from ascertain.cli.place import Place
     from ascertain.contracts.effect import EffectRow
-    from ascertain.contracts.gate import Gate, PartitionStanding
+    from ascertain.contracts.gate import Gate, GateChange, PartitionStanding
     from ascertain.ports import Ledger, Tally
 
 _LOOK_EVERY_S: Final = 0.2
 _MOST_ROWS: Final = 2000
-_MOST_NAMES: Final = 10
 _STAYS_CLOSED: Final = "Only the wait is over: the gate stays closed. See `ascertain partitions`."
 
 
@@ -50,9 +49,9 @@ async def pause(change: Change, config: Path | None, *, wait: bool, as_json: boo
             if wait:
                 with leaving(_STAYS_CLOSED):
                     flying = await _drained(ledger, change.partition, flying)
-            known = await _known(ledger, where, change.partition)
+            known = await acquaintance.known(ledger, where, change.partition)
             if known is False:
-                await _note_unknown(ledger, change.partition)
+                await acquaintance.note_unknown(ledger, change.partition)
     if as_json:
         output.document(
             {
@@ -77,14 +76,14 @@ async def resume(change: Change, config: Path | None, *, wake_rate: float, as_js
     where = place.find(config)
     request = change.request(paused=False)
     async with changing(where, request) as ledger:
-        before = {each.partition for each in await ledger.gates()}
+        before = {each.partition: each for each in await ledger.gates()}
         gate = await ledger.set_gate(request)
         unknown = "whether another gate holds its tasks is not known, and none was woken"
         with stands(request, gate, unknown):
             closed_yet = await _still_closed(ledger, change.partition)
             strange = change.partition not in before
-            if strange and await _known(ledger, where, change.partition) is False:
-                await _note_unknown(ledger, change.partition)
+            if strange and await acquaintance.known(ledger, where, change.partition) is False:
+                await acquaintance.note_unknown(ledger, change.partition)
     blocked = any(other.partition == EVERY for other in closed_yet)
     woken: int | None = 0
     why = ""
@@ -112,6 +111,8 @@ async def resume(change: Change, config: Path | None, *, wake_rate: float, as_js
         output.lines(f"But {_keeps(each)}: {shape.gate_words(each, now)}" for each in closed_yet)
         if woken is not None and not blocked:
             output.line(f"{counted(woken, 'held task was', 'held tasks were')} woken.")
+    if _ramp_is_unused(request, gate, before.get(change.partition)):
+        output.note("The ramp was not used: the gate was open for all already, and stays so.")
     for _, words in cases:
         output.note(words)
     if why:
@@ -190,6 +191,13 @@ async def _held(
         return dict.fromkeys(names), str(error)
 
 
+def _ramp_is_unused(request: GateChange, gate: Gate, before: Gate | None) -> bool:
+    """Whether a ramp was asked for and the gate, that was open for all, is as it was."""
+    if request.ramp is None or gate.already_applied:
+        return False
+    return before is None or before.since == gate.since
+
+
 def _say_gate(gate: Gate) -> None:
     output.line(shape.gate_words(gate, datetime.now(UTC)))
     if gate.already_applied:
@@ -204,24 +212,6 @@ async def _flying(ledger: Ledger, partition: str) -> Sequence[EffectRow]:
         limit=_MOST_ROWS,
     )
     return await ledger.effects(which)
-
-
-async def _known(ledger: Ledger, where: Place, partition: str) -> bool | None:
-    """Whether there is, or was, a task of it; None where Temporal cannot tell."""
-    if partition == EVERY or await ledger.effects(EffectFilter(partition=partition, limit=1)):
-        return True
-    try:
-        return await (await where.client()).count(Filter(partition=partition).query()) > 0
-    except AscertainError:
-        return None
-
-
-async def _note_unknown(ledger: Ledger, partition: str) -> None:
-    """Say that no task of it is known, and a few partitions that may have been meant."""
-    names = [each.partition for each in await ledger.partitions()]
-    others = [name for name in names if name not in {EVERY, partition}][:_MOST_NAMES]
-    told = f"; known: {', '.join(others)}" if others else ""
-    output.note(f"No task of partition {partition} is known{told}.")
 
 
 async def _drained(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -11,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
 
-from ascertain.cli import output, place, shape, visibility, wording
+from ascertain.cli import acquaintance, output, place, shape, visibility, wording
 from ascertain.cli.gate_command import EVERY
 from ascertain.contracts import names
 from ascertain.contracts.effect import State
@@ -166,6 +167,8 @@ async def list_tasks(asked: Filter, config: Path | None, *, as_json: bool) -> No
         TemporalDown: The server cannot be asked.
     """
     found = await search(asked, config)
+    if not found:
+        await _note_if_unknown(asked.partition, config)
     now = datetime.now(UTC)
     outages, opening = await _notices(asked.partition, config, now)
     if as_json:
@@ -197,6 +200,15 @@ async def list_tasks(asked: Filter, config: Path | None, *, as_json: bool) -> No
     )
     if len(found) == asked.limit:
         output.note(f"There may be more than these {asked.limit}: raise --limit.")
+
+
+async def _note_if_unknown(partition: str | None, config: Path | None) -> None:
+    where = place.find(config)
+    if partition is None or not where.has_ledger:
+        return
+    with suppress(AscertainError):
+        async with where.ledger() as ledger:
+            await acquaintance.note_if_unknown(ledger, where, partition)
 
 
 async def _notices(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ascertain.cli import listing, output, place, wording
-from ascertain.cli.text import counted, plain, program
+from ascertain.cli import acquaintance, listing, output, place, wording
+from ascertain.cli.text import as_typed, counted, plain, program
 from ascertain.contracts.effect import State
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def document(group: Waiting) -> dict[str, object]:
 
 def safe_next(group: Waiting) -> str:
     """What to do about them, in one sentence."""
-    return NEXT.get(group.error_class, OTHERWISE)
+    return as_typed(NEXT.get(group.error_class, OTHERWISE))
 
 
 async def list_causes(asked: listing.Filter, config: Path | None, *, as_json: bool) -> None:
@@ -77,6 +77,8 @@ async def list_causes(asked: listing.Filter, config: Path | None, *, as_json: bo
     async with where.ledger() as ledger:
         groups = await ledger.upkeep.quarantined(asked.partition, of_kind)
         taken = await _in_hands(asked, ledger.upkeep, config)
+        if not groups and not taken:
+            await acquaintance.note_if_unknown(ledger, where, asked.partition)
     if as_json:
         tasks = [task.document() for task in found or ()]
         shown = {"groups": [document(group) for group in groups], "tasks": tasks}

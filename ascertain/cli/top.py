@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from ascertain.cli import listing, output, place, wording
+from ascertain.cli import acquaintance, listing, output, place, wording
 from ascertain.cli.gate_command import EVERY
 from ascertain.cli.text import counted
 from ascertain.connection import RPC_TIMEOUT, answered
@@ -143,6 +143,7 @@ async def top(
     where = place.find(config)
     async with where.ledger() as ledger:
         client = await _client(where)
+        await acquaintance.note_if_unknown(ledger, where, partition)
         if once or as_json or not sys.stdout.isatty():
             while True:
                 board = await look(ledger, client, partition)

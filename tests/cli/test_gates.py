@@ -91,6 +91,18 @@ async def test_a_repeated_request_is_already_applied(deployed):
     assert (await gate(deployed, "gate-b")).paused is False
 
 
+async def test_a_ramp_of_a_gate_that_is_open_already_is_said_to_be_unused(deployed):
+    unused = "The ramp was not used: the gate was open for all already, and stays so."
+    ramped = ("resume", "gate-o", "--ramp", "10m")
+    assert unused in (await deployed.cli(*ramped)).err.splitlines()
+    await deployed.cli("pause", "gate-o", "--reason", "x")
+    assert unused not in (await deployed.cli(*ramped, "--request-id", "o-1")).err
+    assert unused not in (await deployed.cli(*ramped)).err
+    assert unused not in (await deployed.cli(*ramped, "--request-id", "o-1")).err
+    await deployed.cli("resume", "gate-o")
+    assert unused in (await deployed.cli(*ramped, "--json")).err
+
+
 async def test_another_command_under_a_used_request_id_is_refused_with_what_that_was_used_for(
     deployed,
 ):

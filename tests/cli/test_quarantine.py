@@ -65,6 +65,12 @@ def test_what_a_restore_put_in_doubt_is_a_group_of_its_own_that_says_so(capsys):
     assert "restored: The ledger was restored and may have forgotten what was done" in table
 
 
+def test_what_is_safe_next_names_commands_as_this_reader_types_them(monkeypatch):
+    group = Waiting("toy.fact", "p", "budget", "", 1, datetime.now(UTC), timedelta(0), ("task-1",))
+    monkeypatch.setenv("ASCERTAIN_COMMAND", "./run")
+    assert "if `./run explain` says" in quarantine.document(group)["safe_next"]
+
+
 def test_every_cause_that_the_policy_names_has_a_safe_next_step():
     source = Path(policy.__file__).read_text("utf-8")
     named = re.findall(r'_(?:quarantine|stop)\((?:row, )?"(\w+)"', source)

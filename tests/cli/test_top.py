@@ -65,6 +65,19 @@ async def test_elsewhere_than_at_a_terminal_it_prints_one_document_after_the_oth
     assert watching.returncode == 130
 
 
+async def test_a_partition_of_which_no_task_is_known_is_said_to_be_unknown_wherever_it_is_shown(
+    deployed,
+):
+    await quarantined(deployed, partition="shown")
+    shows = (("top", "{}", "--once"), ("list", "--partition", "{}"))
+    for command in (*shows, ("list", "--quarantined", "--partition", "{}", "--json")):
+        meant, slip = ([part.format(name) for part in command] for name in ("shown", "shwon"))
+        assert (await deployed.cli(*meant)).err == ""
+        told = (await deployed.cli(*slip)).err
+        assert told.startswith("No task of partition shwon is known; known: ")
+        assert "shown" in told
+
+
 async def test_at_a_terminal_it_stays_on_the_screen_and_leaves_it_as_it_was(deployed):
     ours, theirs = pty.openpty()
     process = await asyncio.create_subprocess_exec(
