@@ -77,7 +77,7 @@ class Serving:
                 reason=f"this worker does not know kind {name}; the others of its task queue are asked",
             )
         if kind is None:
-            return Unserved(f"no worker here knows kind {name}; the effect waits until one does")
+            return Unserved(f"no worker here knows kind {name}; one that does must run")
         if kind.queue is not None and (info.is_local or info.task_queue != kind.queue):
             return RunQueued(
                 task_queue=kind.queue,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ascertain.cli import advice, shape, standing, wording
 from ascertain.cli.gate_command import EVERY
-from ascertain.cli.text import plain
+from ascertain.cli.text import counted, plain
 from ascertain.contracts.directive import UNSERVED
 from ascertain.contracts.effect import UNRESOLVED, State
 from ascertain.contracts.task import TaskOutcome
@@ -252,7 +252,8 @@ def _open_effect(opened: OpenEffect, known: Known) -> Iterable[str]:
 
 def _title(effect: KnownEffect) -> str:
     row = effect.row
-    amended = f", input amended {row.revision} times" if row.revision else ""
+    times = counted(row.revision, "time", "times")
+    amended = f", input amended {times}" if row.revision else ""
     return f"Step {row.step}: {row.state} (effect {row.effect_id}, {row.kind}{amended})"
 
 

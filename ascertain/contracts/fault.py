@@ -22,6 +22,8 @@ _UNKNOWN: Final = "extra_forbidden"
 # What the validator adds to the place of a key that is wrong.
 _OF_KEY: Final = "[key]"
 
+# As a validator writes the member of an enumeration: <State.UNKNOWN: 'UNKNOWN'>.
+_MEMBER: Final = re.compile(r"<\w+\.\w+: ('[^']*')>")
 _QUOTE: Final = "'"
 _TIME: Final = "must be a time with its zone, such as 2027-01-31T18:00:00Z"
 _LENGTH: Final = "must be a length of time: a number of seconds, or ISO 8601 such as PT5S"
@@ -53,7 +55,7 @@ WORDS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "less_than": lambda ctx: f"must be less than {ctx['lt']}",
     "less_than_equal": lambda ctx: f"must be at most {ctx['le']}",
     "enum": lambda ctx: f"must be one of {ctx['expected']}",
-    "literal_error": lambda ctx: f"must be one of {ctx['expected']}",
+    "literal_error": lambda ctx: "must be one of " + _MEMBER.sub(r"\1", ctx["expected"]),
     "finite_number": lambda _: "must be a finite number",
     "path_type": lambda _: "must be the path of a file",
     "union_tag_not_found": lambda ctx: f"must say its {ctx['discriminator'].strip(_QUOTE)}",

@@ -70,6 +70,16 @@ async def test_a_quarantined_task_waits_for_a_person_and_says_which_commands_are
     assert f"ascertain takeover {TASK} release" not in told
 
 
+@pytest.mark.parametrize(("revision", "said"), [(1, "1 time)"), (2, "2 times)")])
+async def test_how_often_an_input_was_amended_is_told_in_words_that_fit_the_number(revision, said):
+    night = Night()
+    await night.attempt(lost())
+    known = await night.known(doing="reconcile_in")
+    (effect,) = known.effects
+    amended = replace(effect, row=effect.row.model_copy(update={"revision": revision}))
+    assert f"input amended {said}" in text(replace(known, effects=(amended,)))
+
+
 async def test_a_fact_that_differs_is_shown_beside_what_was_asked_for():
     night = Night()
     await night.attempt(lost())

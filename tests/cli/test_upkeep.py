@@ -128,6 +128,7 @@ async def test_a_census_that_could_compare_nothing_ends_with_14_and_says_so(depl
     (report,) = blind.document["censuses"]
     assert "cannot list" in report["not_taken"] or "declares no census" in report["not_taken"]
     told = await deployed.cli("census", "--kind", "note.blind", "--kind", "none.such", code=14)
+    assert "No census of none.such: no worker here knows kind none.such; one that" in told.out
     assert [line.split(":")[0] for line in told.out.splitlines()[:2]] == [
         "No census of note.blind",
         "No census of none.such",

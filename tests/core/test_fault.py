@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from ascertain.contracts.command import Command
 from ascertain.contracts.fault import WORDS, faults
+from ascertain.contracts.replay import Selection
 from ascertain.contracts.task import Task
 from ascertain.contracts.value import StrictValue
 from ascertain.settings import Settings
@@ -34,6 +35,7 @@ KIND = {"adapter": "http"}
         (Task, {**TASK, "steps": [1]}, "steps.0: must be an object"),
         (Task, {**TASK, "undo_on_cancel": "often"}, "undo_on_cancel: must be true or false"),
         (Command, {**COMMAND, "action": "destroy"}, "action: must be one of 'take', 'confirm'"),
+        (Selection, {"states": ["SETTLED"]}, "states.0: must be one of 'QUARANTINED' or 'UNKNOWN'"),
         (Command, {**COMMAND, "version": 0}, "version: must be at least 1"),
         (Command, {**COMMAND, "version": "one"}, "version: must be a whole number"),
         (Command, {**COMMAND, "reason": " "}, "reason: must not be empty"),
