@@ -233,7 +233,7 @@ async def test_what_is_no_command_is_refused_before_it_is_sent(deployed):
     task_id = await quarantined(deployed)
     given = ("takeover", task_id, "deny", "--version", "3", "--reason")
     for more, said in (
-        ((" ",), "reason: "),
+        ((" ",), "'--reason': it is empty"),
         (("x", "--evidence", "[1]"), "--evidence must be a JSON object"),
         (("x", "--evidence", "{"), "--evidence is not JSON"),
         (("x", "--request-id", "r" * 101), "request_id: "),
