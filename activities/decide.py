@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from temporalio import activity
 
+from activities.order import orders_undo
 from activities.question import ask, unproved
 from activities.serving import Served, Serving
 from ascertain import approval, keys, policy
@@ -144,7 +145,10 @@ class Decide:
         if asked.command.request_id is not None and asked.command.version < row.version:
             for event in await self._serving.ledger.audit(row.effect_id):
                 if _was_applied(asked.command, event):
-                    return _applied(asked.command, row, asked.kind, "had been applied before")
+                    answer = _applied(asked.command, row, asked.kind, "had been applied before")
+                    confirmed = asked.command.action is Action.CONFIRM
+                    freed = await self._freed(row) if confirmed else ()
+                    return answer.model_copy(update={"freed": freed})
         return asked.refused(why)
 
     async def _verdict(self, asked: Asked) -> Verdict | str:
@@ -228,7 +232,9 @@ class Decide:
         why = policy.refusal(command, case.row, kind)
         if why is not None:
             return refused(decision, why, case.row, kind)
-        await ledger.note(case.row.effect_id, command.operator, _evidence(command))
+        trail = await ledger.audit(case.row.effect_id)
+        if not any(_orders(command, event) for event in trail):
+            await ledger.note(case.row.effect_id, command.operator, _evidence(command))
         what = f"ordered: {case.row.step} is taken back by an effect of its own"
         return _applied(command, case.row, kind, what)
 
@@ -242,6 +248,12 @@ def _was_applied(command: Command, event: AuditEvent) -> bool:
     """Whether the event is this very request's, whose answer was lost."""
     same = event.evidence.body.get("request_id") == command.request_id
     return same and event.move == MOVE_OF[command.action]
+
+
+def _orders(command: Command, event: AuditEvent) -> bool:
+    """Whether the event is this very request's order, whose answer was lost."""
+    same = event.evidence.body.get("request_id") == command.request_id
+    return same and command.request_id is not None and orders_undo(event)
 
 
 def _receipt(command: Command, case: Case, seen: Finding | LookupDown | None) -> Receipt | None:

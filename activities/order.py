@@ -25,10 +25,11 @@ async def recalled(ledger: Ledger, effect_id: str, following: Directive) -> Dire
     """
     if not isinstance(following, directive.Done):
         return following
-    ordered = any(map(_orders_undo, await ledger.audit(effect_id)))
+    ordered = any(map(orders_undo, await ledger.audit(effect_id)))
     return following.model_copy(update={"ordered_back": ordered})
 
 
-def _orders_undo(event: AuditEvent) -> bool:
+def orders_undo(event: AuditEvent) -> bool:
+    """Whether a person had the effect taken back."""
     said = event.evidence
     return event.move == "note" and (said.source, said.rule) == ("person", Action.UNDO.value)

@@ -87,6 +87,7 @@ class _Batch:
         self._tasks = tasks
         self._given = given
         self._told_at: dict[str, float] = {}
+        self._heard: set[str] = set()
         self._free = asyncio.Semaphore(AT_ONCE)
 
     async def tell(self) -> None:
@@ -154,10 +155,13 @@ class _Batch:
         return False
 
     def _untold(self, standing: Standing) -> bool:
-        """Whether the ledger shows no sign that its task heard of it; the command's own move is none."""
+        """Whether the ledger shows no sign yet that its task heard of it."""
         quiet = asyncio.get_running_loop().time() - TELL_AGAIN_S
         heard = self._told_at.get(standing.item.effect_id)
-        waits = standing.version <= standing.item.version + 1
+        item = standing.item
+        # The move of the command itself may be all that the ledger has, if its answer was lost.
+        lost = item.state is State.QUARANTINED and item.effect_id not in self._heard
+        waits = standing.version <= item.version + lost
         return waits and (heard is None or heard < quiet)
 
     async def _tell(self, item: Item) -> None:
@@ -196,6 +200,7 @@ class _Batch:
         )
         answer = await self._tasks.command(item.task_id, command)
         if answer.applied:
+            self._heard.add(item.effect_id)
             return
         case = await self._ledger.inspect(item.effect_id)
         if case is None or case.row.version == item.version:

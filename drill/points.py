@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
     from activities.serving import Serving
     from ascertain.contracts.claim import ClaimAnswer, ClaimRequest, Lease, Verdict, Written
-    from ascertain.contracts.effect import Effect
+    from ascertain.contracts.effect import Effect, Evidence
     from ascertain.contracts.finding import Finding
     from ascertain.contracts.outcome import Outcome
     from ascertain.contracts.semantics import Semantics
+    from ascertain.machine import Move
     from ascertain.ports import Adapter, Call, Ledger, Permit
 
 VARIABLE = "ASCERTAIN_DRILL"
@@ -45,6 +46,7 @@ class Point(StrEnum):
     BEFORE_LOOKUP = "before_lookup"
     AFTER_LOOKUP = "after_lookup"
     AFTER_CONVERGE = "after_converge"
+    AFTER_DECIDE = "after_decide"
 
 
 class Strike(StrEnum):
@@ -160,6 +162,20 @@ class PointedLedger:
         written = await self._inner.converge(effect_id, version, verdict, by)
         await self._striker.reached(Point.AFTER_CONVERGE, self._tasks.get(effect_id, ""))
         return written
+
+    async def decide(
+        self, effect_id: str, version: int, move: Move, verdict: Verdict, operator: str
+    ) -> Written:
+        """Decide, with a point behind it."""
+        written = await self._inner.decide(effect_id, version, move, verdict, operator)
+        await self._striker.reached(Point.AFTER_DECIDE, self._tasks.get(effect_id, ""))
+        return written
+
+    async def note(self, effect_id: str, by: str, evidence: Evidence) -> None:
+        """Note, with a point behind what a person said."""
+        await self._inner.note(effect_id, by, evidence)
+        if evidence.source == "person":
+            await self._striker.reached(Point.AFTER_DECIDE, self._tasks.get(effect_id, ""))
 
 
 class PointedPermit:

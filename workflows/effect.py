@@ -36,6 +36,8 @@ ResultT = TypeVar("ResultT")
 INLINE_TIMEOUT = timedelta(seconds=30)
 # After this, nobody is taken to serve a task queue, or all who do are too busy to answer a person.
 TAKEN_WITHIN = timedelta(seconds=15)
+# So often is a command given again of which it is not known whether it was applied.
+DECIDED_AGAIN = 2
 FAILED_PAUSE = timedelta(seconds=1)
 FAILED_PAUSE_MAX = timedelta(minutes=1)
 # An activity that failed is never repeated by Temporal: what it did is ascertained first.
@@ -164,29 +166,40 @@ class Pursuit:
         self.woken = False
 
     async def decide(self, decision: Decision, *, here: bool = False) -> CommandAnswer:
-        """Have a person's command applied where this effect's adapter is, or ``here`` if it needs none."""
+        """Have a person's command applied where this effect's adapter is, or ``here`` if it needs none.
+
+        Once it is on record: a local activity would be done before the update that asked for it is, and if
+        its worker was killed then, and nobody gave it again, the task never heard of what the ledger has.
+        Where it is not known to be applied it is given again, which its request id makes safe.
+        """
         route = None if here else self.route
+        if not workflow.patched(names.DECIDES_ON_RECORD):
+            return await self._decide_once(decision, route, local=route is None)
+        command = decision.command
+        if command.request_id is None:
+            own = {"request_id": f"own-{workflow.uuid4()}"}
+            decision = decision.model_copy(update={"command": command.model_copy(update=own)})
+        told = await self._decide_once(decision, route, local=False)
+        for _ in range(DECIDED_AGAIN):
+            if told.in_doubt:
+                await workflow.sleep(FAILED_PAUSE)
+                told = await self._decide_once(decision, route, local=False)
+        return told
+
+    async def _decide_once(
+        self, decision: Decision, route: directive.RunQueued | None, *, local: bool
+    ) -> CommandAnswer:
+        where = route or _here()
         try:
-            return await self._decided(decision, route)
+            if local:
+                return await _locally(names.DECIDE, decision, CommandAnswer)
+            return await self._queued(names.DECIDE, decision, CommandAnswer, where)
         except FAILED as error:
             if _never_began(error):
-                return self._not_taken(decision, route or _here())
+                return self._not_taken(decision, where)
             message = f"not known to be applied, look at the status: {_why(error)}"
-            return CommandAnswer(
-                applied=False, message=message, in_doubt=True, effect_id=self.effect.effect_id
-            )
-
-    async def _decided(
-        self, decision: Decision, route: directive.RunQueued | None
-    ) -> CommandAnswer:
-        """Apply it once the command is on record.
-
-        A local activity would be done before the update that asked for it is: if its worker was killed
-        then, and nobody gave the command again, the task never heard of what the ledger has.
-        """
-        if route is None and not workflow.patched(names.DECIDES_ON_RECORD):
-            return await _locally(names.DECIDE, decision, CommandAnswer)
-        return await self._queued(names.DECIDE, decision, CommandAnswer, route or _here())
+            effect = decision.effect.effect_id
+            return CommandAnswer(applied=False, message=message, in_doubt=True, effect_id=effect)
 
     def _not_taken(self, decision: Decision, route: directive.RunQueued) -> CommandAnswer:
         queue = route.task_queue
@@ -194,7 +207,7 @@ class Pursuit:
             f"{decision.command.action} refused: no worker of task queue {queue} took the command within "
             f"{TAKEN_WITHIN.seconds} s, so nothing was applied; start one, or give it again later"
         )
-        return CommandAnswer(applied=False, message=message, effect_id=self.effect.effect_id)
+        return CommandAnswer(applied=False, message=message, effect_id=decision.effect.effect_id)
 
     async def _perform(self) -> Directive:
         self._asked = False

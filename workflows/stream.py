@@ -39,6 +39,8 @@ AGAIN = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=time
 # One that failed has its turn again: what it had not begun must keep to the rate.
 ONCE = RetryPolicy(maximum_attempts=1)
 CARRY_HEARTBEAT = timedelta(seconds=10)
+# One that nobody takes for so long would begin with those that have their turns after it.
+CARRY_TAKEN = timedelta(seconds=5)
 HELD_PAUSE = timedelta(seconds=5)
 # A server may round timers up by a second. What is later than that, or was paused, is not caught up.
 CAUGHT_UP = timedelta(seconds=1)
@@ -237,6 +239,7 @@ class StreamWorkflow:
             rate = None  # as a history of before went on
         while True:
             begun_at = await self._turn(count, rate)
+            self._held.pop(number, None)
             carried = await self._carry_once(chunk, rate)
             if carried is None:
                 await self._rest(HELD_PAUSE)
@@ -299,6 +302,7 @@ class StreamWorkflow:
                 names.CARRY,
                 args=[chunk, begun_at],
                 result_type=Carried,
+                schedule_to_start_timeout=CARRY_TAKEN,
                 start_to_close_timeout=CARRY_TIMEOUT,
                 heartbeat_timeout=CARRY_HEARTBEAT,
                 retry_policy=ONCE,

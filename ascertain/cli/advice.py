@@ -138,17 +138,27 @@ def _look_again(known: Known, program: str) -> Iterable[Advice]:
         yield Advice(doctor, why)
 
 
+def _of_turned_away(known: Known) -> str:
+    """A step may have been done before another one met other content."""
+    begun = ", ".join(each.row.step for each in known.effects if known.input_of(each) is not None)
+    if begun:
+        return (
+            f"What it was started with was begun: {begun}, as told above. Submit only what is left to do, "
+            "put right, under a new task_id."
+        )
+    return (
+        "Nothing was done for what it was started with. If that is wanted, submit it, put right, under a new "
+        "task_id."
+    )
+
+
 def _safe(known: Known, program: str) -> tuple[Advice, ...]:
     if known.running:
         return tuple(_while_running(known, program))
     if known.orphaned:
         return tuple(_orphaned(known, program))
     if known.turned_away:
-        why = (
-            "Nothing was done for what it was started with. If that is wanted, submit it, put right, under a "
-            "new task_id."
-        )
-        return (Advice(f"{program} submit FILE", why),)
+        return (Advice(f"{program} submit FILE", _of_turned_away(known)),)
     if known.outcome is TaskOutcome.REFUSED and known.unsendable is not None:
         why = (
             f"Correct the input of step {known.unsendable}, and submit it under a new task_id: under its "

@@ -19,6 +19,7 @@ from ascertain.cli.submit import named, opened
 from ascertain.contracts import names
 from ascertain.door import admit
 from ascertain.errors import Conflict, InputError
+from ascertain.keys import task_fingerprint
 from ascertain.stream import Stream
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Campaign:
     Attributes:
         name: Of the stream.
         per_second: Most tasks begun in a second; None: as fast as they come.
-        chunk: Tasks that are claimed together; never more than begin in a second.
+        chunk: Tasks that are claimed together at most.
     """
 
     name: str
@@ -90,9 +91,9 @@ async def bulk(source: str, campaign: Campaign, config: Path | None, *, as_json:
     counted = ended.tally.tasks
     if counted != looked.lines:
         output.note(
-            f"The stream counts {counted} tasks where {source} holds {looked.lines}: a part was fed in "
-            f"chunks of another size, by another release. `ascertain submit {source}` begins what of them "
-            "was never begun, and recognises the others."
+            f"The stream counts {counted} tasks where {source} holds {looked.lines}: it was closed before "
+            "all was fed, or another release fed a part in chunks of another size. "
+            f"`ascertain submit {source}` begins what of them was never begun, and recognises the others."
         )
         return Conflict.exit_code
     return Conflict.exit_code if ended.tally.conflicting else 0
@@ -142,6 +143,11 @@ class Looked:
         self.lines += 1
         self.largest = max(self.largest, len(entry.text or b""))
 
+    def holds(self, number: int, task: Task) -> bool:
+        """Whether the task of this number, from 0, is that one."""
+        size = len(fingerprint := task_fingerprint(task))
+        return self._seen[number * size : (number + 1) * size].decode() == fingerprint
+
     def chunk(self, wanted: int) -> int:
         """How many tasks go to Temporal together, which takes no more than a few megabytes at a time."""
         return max(1, min(wanted, CHUNK_BYTES // self.largest))
@@ -171,10 +177,10 @@ async def _tasks(
     """
     lines = 0
     async for entry in entries:
-        lines += 1
         task = admit(entry.parse(), kinds)
-        if not looked.contents.holds(task):
+        if not looked.holds(lines, task):
             raise _rewritten(entry.place())
+        lines += 1
         yield task
     if lines != looked.lines:
         raise _rewritten(f"line {lines} is the last")

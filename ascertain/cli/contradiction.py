@@ -46,11 +46,6 @@ class Contents:
             )
         return fingerprint
 
-    def holds(self, task: Task) -> bool:
-        """Whether a line that was taken in is this task."""
-        line, seen = self._first.get(task.task_id, (0, b""))
-        return line > 0 and seen == bytes.fromhex(task_fingerprint(task))
-
     def check(self, task_id: str | None) -> None:
         """Refuse every line of an id that stands for several contents, the first included.
 

@@ -88,8 +88,8 @@ class Known:
         status: None: no worker answered, or the workflow is gone.
         result: Of a task that is over, read from its history.
         failure: Why its workflow failed, from its history; empty if it did not.
-        turned_away: Whether it failed before anything was done for its content: that is no task, or not what
-            its id stands for.
+        turned_away: Whether it failed for its content: that is no task, or of a step not what its id
+            stands for.
         task: As it was started, from its history; None where that is gone or cannot be read.
         effects: In the order of their first claim.
         gaps: One sentence for each part that could not be asked.

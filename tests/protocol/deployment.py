@@ -119,6 +119,11 @@ class Deployment:
         self._workers: list[WorkerProcess] = []
 
     @property
+    def workers(self) -> tuple[WorkerProcess, ...]:
+        """Those that were started, in their order."""
+        return tuple(self._workers)
+
+    @property
     def ledger_url(self) -> str:
         return self._environment[LEDGER_VARIABLE]
 

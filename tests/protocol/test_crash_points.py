@@ -6,12 +6,16 @@ import asyncio
 
 import pytest
 
+from ascertain.contracts import names
+from ascertain.contracts.command import Action
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
 from ascertain.testing.knob import Drop, SubmitKnobs
 from drill.points import Point, Strike
-from tests.protocol.deployment import step
+from tests.protocol.deployment import command, step
 from tests.protocol.kinds import MORTAL
+from tests.protocol.test_given_up import confirm
+from tests.protocol.test_undo import TAKE_BACK, stuck, undo
 
 ASKABLE = ("asked_keyed", "asked", "keyed")
 KILLED_AT = [
@@ -64,6 +68,43 @@ async def test_a_worker_killed_while_it_asks_changes_nothing(deployments, point)
     result = await deployment.result("asking")
     assert result.outcome is TaskOutcome.DONE
     assert (deployment.facts(effect), deployment.submits(effect)) == (1, 1)
+
+
+async def commanded(deployment, task_id, told):
+    """Signal a command whose worker dies as soon as the ledger has it; another one takes over."""
+    (doomed,) = deployment.workers
+    sent = told.model_dump(mode="json", exclude_none=True)
+    await deployment.handle(task_id).signal(names.TAKEOVER, sent)
+    await doomed.process.wait()
+    await deployment.worker()
+
+
+async def test_a_command_is_heard_though_its_worker_was_killed_right_after_the_ledger_had_it(
+    deployments,
+):
+    deployment = await deployments()
+    await deployment.worker(deployment.plan(Point.AFTER_DECIDE))
+    deployment.meet(SubmitKnobs(reply=Drop(how="reset")))
+    effect = await deployment.submit("stuck", step(kind="toy.neither"))
+    row = await deployment.decidable(effect)
+    await commanded(deployment, "stuck", command(Action.ABANDON, row))
+    assert (await deployment.result("stuck")).outcome is TaskOutcome.ABANDONED
+
+
+async def test_an_ordered_undo_is_heard_once_though_its_worker_was_killed_right_after_it_was_noted(
+    deployments,
+):
+    deployment = await deployments()
+    steps = ({**step("a"), "undo": TAKE_BACK}, step("b", "toy.neither"), step("c"))
+    first, waiting = await stuck(
+        deployment, "back", *steps, plan=deployment.plan(Point.AFTER_DECIDE)
+    )
+    await commanded(deployment, "back", undo(first))
+    undone = deployment.effect("back", "a~undo")
+    await deployment.wait_for_row(undone, lambda row: row.state is State.SETTLED, 90)
+    assert (await deployment.moves(first.effect_id)).count("note") == 1
+    await confirm(deployment, "back", waiting)
+    assert (await deployment.result("back")).outcome is TaskOutcome.ABANDONED
 
 
 async def test_work_that_kills_its_worker_every_time_is_quarantined_after_its_budget(deployments):

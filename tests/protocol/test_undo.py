@@ -20,9 +20,9 @@ def undo(row, **fields):
     return command(Action.UNDO, row, **{"effect_id": row.effect_id, **fields})
 
 
-async def stuck(deployment, task_id, *steps):
+async def stuck(deployment, task_id, *steps, plan=None):
     """A task whose second step waits for a person, and the rows of its first and of that one."""
-    await deployment.worker()
+    await deployment.worker(plan)
     last = deployment.effect(task_id, steps[1]["name"])
     deployment.outside.rules.add(Rule(reference=last, submit=LOST))
     first = await deployment.submit(task_id, *steps)
