@@ -31,6 +31,8 @@ _MOVING_TRIES: Final = 100
 _CLOSED: Final = "Closed"
 # It goes on in a new history, or somebody reset it.
 _MOVING: Final = frozenset({"Moving", "AcceptedUpdateCompletedWorkflow"})
+# Temporal lets ten updates of one workflow wait.
+_MOST_FED: Final = 10
 # In so many chunks a rate is spread over a second, where it has as many tasks.
 CHUNKS_A_SECOND: Final = 5
 
@@ -150,12 +152,14 @@ class Stream:
             tasks: In an order that is the same if the feeding is started over.
             chunk: Tasks that are claimed together, in a stream that was opened for none or with no rate;
                 then the same must be given whenever the feeding is started over.
-            window: Chunks under way at a time.
+            window: Chunks under way at a time; twice as many where a rate makes them smaller.
 
         Raises:
             CommandRefused, NotFound, TemporalDown: As ``feed``.
         """
         size = await self._chunk() or chunk
+        if size < chunk:  # for its rate; calls that take long need more of them
+            window = min(2 * window, _MOST_FED)
         done = 0
         under_way: set[asyncio.Task[int]] = set()
         try:

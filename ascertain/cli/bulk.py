@@ -74,18 +74,17 @@ async def bulk(source: str, campaign: Campaign, config: Path | None, *, as_json:
             )
             return InputError.exit_code
         stream = Stream(await where.client(kinds=where.kinds), campaign.name)
+        chunk = looked.chunk(campaign.chunk)
         with leaving(_AGAIN):
             open_yet = await stream.open(
                 per_second=campaign.per_second,
                 content=looked.fingerprint,
-                chunk=looked.chunk(campaign.chunk),
+                chunk=chunk,
             )
         tasks = _tasks(_entries(file, name), where.kinds, looked)
         with leaving(_AGAIN, Exception):
             ended = (
-                await _carry(stream, tasks, campaign, progress)
-                if open_yet
-                else await stream.result()
+                await _carry(stream, tasks, chunk, progress) if open_yet else await stream.result()
             )
     _print(campaign.name, ended, as_json=as_json)
     counted = ended.tally.tasks
@@ -201,10 +200,10 @@ async def _entries(file: BinaryIO, name: Path | None) -> AsyncIterator[intake.En
 
 
 async def _carry(
-    stream: Stream, tasks: AsyncIterator[Task], campaign: Campaign, progress: Progress
+    stream: Stream, tasks: AsyncIterator[Task], chunk: int, progress: Progress
 ) -> StreamProgress:
     try:
-        async for done in stream.carry(tasks, chunk=campaign.chunk):
+        async for done in stream.carry(tasks, chunk=chunk):
             progress.show(f"{done} tasks done")
         return await stream.close()
     finally:

@@ -383,6 +383,25 @@ async def test_a_rate_is_kept_in_several_chunks_a_second(deployment):
     assert (await stream.close()).done_below == 3
 
 
+async def test_more_of_the_smaller_chunks_of_a_rate_are_under_way_at_a_time(deployment):
+    await deployment.worker()
+    stream = Stream(deployment.client, deployment.id("rated"))
+    await stream.open(per_second=10)
+    await stream.pause(WHY)
+    handle = deployment.client.temporal.get_workflow_handle(workflow_id(stream.name))
+    feeding = asyncio.create_task(carry(stream, tasks_of(deployment, 20)))
+
+    async def eight_wait():
+        told = [event.WhichOneof("attributes") async for event in handle.fetch_history_events()]
+        the_pause = 1
+        return told.count("workflow_execution_update_accepted_event_attributes") == the_pause + 8
+
+    await wait_until(eight_wait)
+    await stream.resume(WHY)
+    await feeding
+    assert (await stream.close()).tally == Tally(tasks=20, settled=20)
+
+
 async def test_chunks_that_a_gate_had_held_begin_at_the_set_rate_too(deployment):
     await deployment.worker()
     await deployment.gate("p", paused=True)
