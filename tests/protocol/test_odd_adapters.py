@@ -184,7 +184,9 @@ async def test_a_command_whose_activity_fails_is_answered_and_the_task_goes_on(d
     assert (await deployment.result("odd")).outcome is TaskOutcome.DONE
 
 
-async def test_a_decision_that_was_committed_and_not_answered_is_found_in_the_ledger(deployments):
+async def test_a_decision_that_was_committed_and_not_answered_is_given_again_and_answered(
+    deployments,
+):
     """A task in quarantine that asks nobody again would not hear of it by itself."""
     deployment = await deployments(policy={"ask_quarantined": 3600})
     await deployment.worker()
