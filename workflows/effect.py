@@ -168,22 +168,20 @@ class Pursuit:
     async def decide(self, decision: Decision, *, here: bool = False) -> CommandAnswer:
         """Have a person's command applied where this effect's adapter is, or ``here`` if it needs none.
 
-        Once it is on record: a local activity would be done before the update that asked for it is, and if
-        its worker was killed then, and nobody gave it again, the task never heard of what the ledger has.
         Where it is not known to be applied it is given again, which its request id makes safe.
         """
         route = None if here else self.route
-        if not workflow.patched(names.DECIDES_ON_RECORD):
+        if not workflow.patched(names.GIVES_AGAIN):
             return await self._decide_once(decision, route, local=route is None)
         command = decision.command
         if command.request_id is None:
             own = {"request_id": f"own-{workflow.uuid4()}"}
             decision = decision.model_copy(update={"command": command.model_copy(update=own)})
-        told = await self._decide_once(decision, route, local=False)
+        told = await self._decide_once(decision, route, local=route is None)
         for _ in range(DECIDED_AGAIN):
             if told.in_doubt:
                 await workflow.sleep(FAILED_PAUSE)
-                told = await self._decide_once(decision, route, local=False)
+                told = await self._decide_once(decision, route, local=route is None)
         return told
 
     async def _decide_once(

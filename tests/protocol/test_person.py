@@ -50,20 +50,6 @@ async def test_a_person_who_says_it_does_not_exist_has_it_done_again(deployments
     assert (denial.move, denial.actor, denial.evidence.source) == ("deny", "ada", "person")
 
 
-async def test_a_command_is_on_record_before_anything_of_it_is_applied(deployments):
-    """A worker that is killed between would leave a task that never heard of what its ledger has."""
-    deployment = await deployments()
-    row = await quarantined(deployment)
-    await deployment.takeover("stuck", command(Action.ABANDON, row))
-    await deployment.result("stuck")
-    told = [
-        event.WhichOneof("attributes")
-        async for event in deployment.handle("stuck").fetch_history_events()
-    ]
-    accepted = told.index("workflow_execution_update_accepted_event_attributes")
-    assert accepted < told.index("activity_task_scheduled_event_attributes")
-
-
 async def test_an_abandoned_effect_ends_its_task(deployments):
     deployment = await deployments()
     row = await quarantined(deployment)
