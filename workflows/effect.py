@@ -171,30 +171,28 @@ class Pursuit:
         Where it is not known to be applied it is given again, which its request id makes safe.
         """
         route = None if here else self.route
-        if not workflow.patched(names.GIVES_AGAIN):
-            return await self._decide_once(decision, route, local=route is None)
+        gives_again = workflow.patched(names.GIVES_AGAIN)
         command = decision.command
-        if command.request_id is None:
+        if gives_again and command.request_id is None:
             own = {"request_id": f"own-{workflow.uuid4()}"}
             decision = decision.model_copy(update={"command": command.model_copy(update=own)})
-        told = await self._decide_once(decision, route, local=route is None)
-        for _ in range(DECIDED_AGAIN):
+        told = await self._decide_once(decision, route)
+        for _ in range(DECIDED_AGAIN if gives_again else 0):
             if told.in_doubt:
                 await workflow.sleep(FAILED_PAUSE)
-                told = await self._decide_once(decision, route, local=route is None)
+                told = await self._decide_once(decision, route)
         return told
 
     async def _decide_once(
-        self, decision: Decision, route: directive.RunQueued | None, *, local: bool
+        self, decision: Decision, route: directive.RunQueued | None
     ) -> CommandAnswer:
-        where = route or _here()
         try:
-            if local:
+            if route is None:
                 return await _locally(names.DECIDE, decision, CommandAnswer)
-            return await self._queued(names.DECIDE, decision, CommandAnswer, where)
+            return await self._queued(names.DECIDE, decision, CommandAnswer, route)
         except FAILED as error:
-            if _never_began(error):
-                return self._not_taken(decision, where)
+            if route is not None and _never_began(error):
+                return self._not_taken(decision, route)
             message = f"not known to be applied, look at the status: {_why(error)}"
             effect = decision.effect.effect_id
             return CommandAnswer(applied=False, message=message, in_doubt=True, effect_id=effect)
@@ -306,14 +304,6 @@ class Pursuit:
             receipt=receipt,
             reason=following.reason,
         )
-
-
-def _here() -> directive.RunQueued:
-    """The task queue of the workflow's own workers."""
-    queue = workflow.info().task_queue
-    return directive.RunQueued(
-        task_queue=queue, start_to_close=INLINE_TIMEOUT, heartbeat=INLINE_TIMEOUT
-    )
 
 
 async def _locally(name: str, argument: Work | Decision, result: type[ResultT]) -> ResultT:
