@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
@@ -171,16 +172,17 @@ class Pursuit:
         Where it is not known to be applied it is given again, which its request id makes safe.
         """
         route = None if here else self.route
-        gives_again = workflow.patched(names.GIVES_AGAIN)
-        command = decision.command
-        if gives_again and command.request_id is None:
-            own = {"request_id": f"own-{workflow.uuid4()}"}
-            decision = decision.model_copy(update={"command": command.model_copy(update=own)})
+        if not workflow.patched(names.DECIDES_ON_RECORD):
+            return await self._decide_once(decision, route)
+        decision = _recognisable(decision)
         told = await self._decide_once(decision, route)
-        for _ in range(DECIDED_AGAIN if gives_again else 0):
-            if told.in_doubt:
-                await workflow.sleep(FAILED_PAUSE)
-                told = await self._decide_once(decision, route)
+        for _ in range(DECIDED_AGAIN):
+            if not told.in_doubt:
+                break
+            await workflow.sleep(FAILED_PAUSE)
+            again = await self._decide_once(decision, route)
+            # Where nobody could look into the ledger, what came of the first try is in doubt as before.
+            told = again if again.applied or again.pending or again.standing is not None else told
         return told
 
     async def _decide_once(
@@ -304,6 +306,19 @@ class Pursuit:
             receipt=receipt,
             reason=following.reason,
         )
+
+
+def _recognisable(decision: Decision) -> Decision:
+    """The same with a request id, by which the ledger knows its repeat.
+
+    It is made of the command: in which order commands come may change if their worker is killed.
+    """
+    command = decision.command
+    if command.request_id is not None:
+        return decision
+    own = f"own-{hashlib.sha256(command.model_dump_json().encode()).hexdigest()[:32]}"
+    named = command.model_copy(update={"request_id": own})
+    return decision.model_copy(update={"command": named})
 
 
 async def _locally(name: str, argument: Work | Decision, result: type[ResultT]) -> ResultT:

@@ -62,7 +62,7 @@ REMEMBERS_UNDO: Final = "remembers_undo"
 HEARS_CANCEL_FIRST: Final = "hears_cancel_first"
 TELLS_WORDS_APART: Final = "tells_words_apart"
 KEEPS_RATE: Final = "keeps_rate"
-GIVES_AGAIN: Final = "gives_again"
+DECIDES_ON_RECORD: Final = "decides_on_record"
 NEXUS_SERVICE: Final = "ascertain"
 NEXUS_TASK: Final = "task"
 

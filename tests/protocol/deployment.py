@@ -319,9 +319,8 @@ class Deployment:
 
 def command(action: Action, row: EffectRow, **fields: Any) -> Command:
     """What a person tells a task about its effect as it stands in this row."""
-    return Command(
-        action=action, operator="ada", reason="looked at it", version=row.version, **fields
-    )
+    told = {"operator": "ada", "reason": "looked at it", "version": row.version, **fields}
+    return Command(action=action, **told)
 
 
 def seen(row: EffectRow, external_id: str = "seen-1", **receipt: Any) -> Command:

@@ -16,6 +16,7 @@ from tests.protocol.deployment import command, step
 from tests.protocol.kinds import MORTAL
 from tests.protocol.test_given_up import confirm
 from tests.protocol.test_undo import TAKE_BACK, stuck, undo
+from tests.waiting import wait_until
 
 ASKABLE = ("asked_keyed", "asked", "keyed")
 KILLED_AT = [
@@ -88,6 +89,67 @@ async def test_a_command_is_heard_though_its_worker_was_killed_right_after_the_l
     effect = await deployment.submit("stuck", step(kind="toy.neither"))
     row = await deployment.decidable(effect)
     await commanded(deployment, "stuck", command(Action.ABANDON, row))
+    assert (await deployment.result("stuck")).outcome is TaskOutcome.ABANDONED
+
+
+async def test_a_command_is_on_record_before_anything_of_it_is_applied(deployments):
+    deployment = await deployments()
+    frozen = await deployment.worker(deployment.plan(Point.AFTER_DECIDE, Strike.FREEZE))
+    deployment.meet(SubmitKnobs(reply=Drop(how="reset")))
+    effect = await deployment.submit("stuck", step(kind="toy.neither"))
+    row = await deployment.decidable(effect)
+    deciding = asyncio.create_task(deployment.takeover("stuck", command(Action.ABANDON, row)))
+    await wait_until(frozen.frozen)
+    history = await deployment.handle("stuck").fetch_history()
+    assert "workflow_execution_update_accepted_event_attributes" in [
+        event.WhichOneof("attributes") for event in history.events
+    ]
+    frozen.thaw()
+    assert (await deciding).applied
+
+
+async def test_a_command_keeps_its_answer_though_another_one_came_before_it_when_its_worker_was_killed(
+    deployments,
+):
+    deployment = await deployments(policy={"ask_quarantined": 3600})
+    doomed = await deployment.worker(deployment.plan(Point.AFTER_DECIDE))
+    deployment.meet(SubmitKnobs(reply=Drop(how="reset")))
+    effect = await deployment.submit("stuck", step(kind="toy.neither"))
+    row = await deployment.decidable(effect)
+    first = asyncio.create_task(deployment.takeover("stuck", command(Action.ABANDON, row)))
+    await doomed.process.wait()
+    other = command(Action.ABANDON, row, operator="bob").model_dump(mode="json", exclude_none=True)
+    await deployment.handle("stuck").signal(names.TAKEOVER, other)
+    await deployment.worker()
+    assert (await first).applied
+    assert (await deployment.result("stuck")).outcome is TaskOutcome.ABANDONED
+    assert (await deployment.moves(effect)).count("abandon") == 1
+
+
+async def test_what_a_killed_worker_of_a_queue_applied_is_heard_though_nobody_takes_the_repeat(
+    deployments,
+):
+    deployment = await deployments(policy={"ask_quarantined": 3600})
+    queue = f"{deployment.task_queue}-long"
+    kind = deployment.settings["kinds"]["toy.neither"]
+    kind["semantics"]["max_duration"] = 20
+    kind["policy"] = {**kind["policy"], "queue": queue}
+    deployment.configure()
+    await deployment.worker(queues=("somewhere-else",))
+    doomed = await deployment.worker(deployment.plan(Point.AFTER_DECIDE), queues=(queue,))
+    deployment.meet(SubmitKnobs(reply=Drop(how="reset")))
+    effect = await deployment.submit("stuck", step(kind="toy.neither"))
+    row = await deployment.decidable(effect)
+    given = command(Action.ABANDON, row).model_dump(mode="json", exclude_none=True)
+    await deployment.handle("stuck").signal(names.TAKEOVER, given)
+    await doomed.process.wait()
+
+    async def answered():
+        return (await deployment.status("stuck")).refused_commands
+
+    (told,) = await wait_until(answered, 120)
+    assert "not known to be applied" in told.detail
+    await deployment.worker(queues=(queue,))
     assert (await deployment.result("stuck")).outcome is TaskOutcome.ABANDONED
 
 

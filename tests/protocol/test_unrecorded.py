@@ -20,6 +20,7 @@ from tests.waiting import wait_until
 from workers.worker import Role, build_workers
 
 QUEUE = "unrecorded"
+ACCEPTED = "workflow_execution_update_accepted_event_attributes"
 SAID = Evidence(source="answer", rule="status")
 
 
@@ -81,7 +82,13 @@ async def test_what_an_attempt_knew_is_recorded_before_a_step_is_taken_back(temp
         await outside.asked_for.wait()
         version = (await ledger.inspect(ids["first"])).row.version
         order = Command(action=Action.UNDO, operator="ada", reason="twice", version=version)
-        assert (await client.takeover("u-1", order)).applied
+        ordered = asyncio.create_task(client.takeover("u-1", order))
+
+        async def on_record():
+            history = await temporal_client.get_workflow_handle("u-1").fetch_history()
+            return any(event.WhichOneof("attributes") == ACCEPTED for event in history.events)
+
+        await wait_until(on_record)
         outside.answers.set()
 
         async def held_by_the_history():
@@ -89,6 +96,7 @@ async def test_what_an_attempt_knew_is_recorded_before_a_step_is_taken_back(temp
             return any((entry.step, entry.what) == ("slow", "reconcile_in") for entry in entries)
 
         await wait_until(held_by_the_history)
+        assert (await ordered).applied
         ledger.to = None
         result = await client.result("u-1", within=timedelta(seconds=60))
     assert result.outcome is TaskOutcome.ABANDONED
