@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -51,6 +52,7 @@ PEOPLE = st.sampled_from(["alice", "bob"])
 SECONDS = st.sampled_from([0.0, 0.000001, 1.0, 4.999999, 5.0, 5.000001, 12.5, 86_400.0, 9e6])
 LENGTHS = SECONDS.map(lambda count: timedelta(seconds=count))
 OPTIONAL_LENGTHS = st.none() | LENGTHS
+SPANS = LENGTHS | LENGTHS.map(operator.neg)
 TEXTS = st.sampled_from(["", "plain", "é \u2028 \x7f \x01", "nul \x00 and \\u0000", "\\", '"'])
 BODIES = st.dictionaries(
     st.sampled_from(["a", "bb", "é", "zz", ""]),
@@ -289,7 +291,7 @@ class Twins(RuleBasedStateMachine):
         made = Trip(rule=Rule.LAG, reason="too late \x00", **fields)
         self.both(lambda ledger: ledger.trip(made))
 
-    @rule(request_id=st.integers(1, 3).map(str), lasts=st.none() | LENGTHS, ago=LENGTHS)
+    @rule(request_id=st.integers(1, 3).map(str), lasts=st.none() | SPANS, ago=SPANS)
     def raise_epoch(self, request_id: str, lasts: timedelta | None, ago: timedelta) -> None:
         if len(self.leases) < 4:  # what is forgotten at once tells little of what else may be done
             return

@@ -14,7 +14,7 @@ from ascertain.contracts.effect import State
 from ascertain.contracts.gate import Gate, GateChange
 from ascertain.ledger.postgres import PostgresLedger
 from ascertain.ports import Ledger
-from tests.ledger.conftest import Clock
+from tests.ledger.conftest import T0, Clock
 from tests.ledger.steps import (
     LEASE,
     effect,
@@ -27,6 +27,7 @@ from tests.ledger.steps import (
     unknown,
     verdict,
 )
+from tests.ledger.test_epoch import begun, restored
 
 MINUTE = timedelta(minutes=1)
 REASON = "unknown_share: 6 of 10 attempts within 300 s ended in doubt (60%; limit 30%)"
@@ -215,6 +216,23 @@ async def test_a_chunk_is_let_through_to_probe_as_single_claims_are(
     asked = [request(str(number), owner="w") for number in range(4)]
     told = await either.claim_many(asked)
     assert [type(answer) for answer in told] == [type(None), Granted, Granted, Paused]
+
+
+async def test_a_chunk_that_may_have_been_forgotten_takes_no_place_of_a_gate_that_is_probed(
+    either: Ledger, clock: Clock
+) -> None:
+    await probe(either, clock)
+    epoch = await restored(either)
+    lost = [begun(T0, str(number), owner="w") for number in range(3)]
+    assert await either.claim_many(lost) == [None] * 3
+    assert [(await standing(either, str(number))).state for number in range(3)] == [
+        State.IN_FLIGHT
+    ] * 3
+    (gate,) = await either.gates()
+    assert gate.probing == ()
+    asked = [begun(epoch.until, str(number), owner="w") for number in range(3, 6)]
+    told = await either.claim_many(asked)
+    assert [type(answer) for answer in told] == [Granted, Granted, Paused]
 
 
 async def test_a_question_is_asked_while_a_rule_keeps_the_gate_closed(either: Ledger) -> None:

@@ -63,6 +63,8 @@ first as (
             where o.effect_id = a.effect_id
                 or (o.task_id = a.task_id and o.step = a.step and o.state <> 'SUPERSEDED'))
         then false
+        -- Neither does what begins in doubt, of which nothing is sent.
+        when l.since is not null then true
         else (ascertain.closed_gate_of(a.partition, a.effect_id)).partition is null
     end
     order by a.effect_id
