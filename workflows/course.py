@@ -167,6 +167,10 @@ class Course:
         able = [done for done in self.steps if undo_of(task, done) is not None]
         return [done for done in able if not {done.step, keys.undo_step(done.step)} & busy]
 
+    def ordered_back(self) -> list[StepResult]:
+        """The settled steps that persons ordered to be taken back."""
+        return [done for done in self.steps if done.step in self.taking_back]
+
     async def _forward(self, task: Task) -> TaskOutcome:
         known = {done.step for done in self.steps}
         for step in [step for step in task.steps if step.name not in known]:

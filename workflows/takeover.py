@@ -98,6 +98,9 @@ class Takeover:
         meant = [done for done in free if command.effect_id in {None, done.effect_id}]
         if len(meant) == 1:
             return meant[0]
+        if command.effect_id in {done.effect_id for done in self._course.ordered_back()}:
+            msg = f"that {command.effect_id} is taken back was ordered already"
+            raise ValueError(msg)
         names = ", ".join(f"{done.step} ({done.effect_id})" for done in free) or "none"
         msg = f"name by effect_id one settled step that declares an undo and still has it: {names}"
         raise ValueError(msg)

@@ -342,7 +342,7 @@ async def test_a_settled_step_is_taken_back_by_the_line_that_is_advised(deployed
     assert undos["note"] == {"effect_id": undone, "state": "SETTLED"}
     assert (undos["second"], undos["note~undo"]) == (None, None)
     again = await deployed.cli(*words, code=4)
-    assert again.sentence.startswith(f"task {task_id}: name by effect_id one settled step")
+    assert again.sentence.endswith("is taken back was ordered already")
     answer = await deployed.cli("takeover", task_id, "undo", "--reason", "x", "--yes", code=4)
     assert answer.sentence.endswith("that declares an undo and still has it; there is none")
     other = ("undo", "--reason", "x", "--yes", "--effect", "ef1-other")

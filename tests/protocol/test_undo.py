@@ -86,9 +86,11 @@ async def test_a_step_is_taken_back_once_however_often_it_is_ordered(deployments
     await deployment.wait_for_row(undone, lambda row: row.state is State.SETTLED)
 
     async def refused():
-        return len((await deployment.status("again")).refused_commands) == 2
+        told = (await deployment.status("again")).refused_commands
+        return [entry.detail for entry in told] if len(told) == 2 else None
 
-    await wait_until(refused)
+    for detail in await wait_until(refused):
+        assert detail.endswith("is taken back was ordered already")
     assert deployment.submits(undone) == 1
     assert (await deployment.moves(first.effect_id)).count("note") == 1
 
