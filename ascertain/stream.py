@@ -13,7 +13,8 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.stream import CHUNK_MAX, Chunk, StreamOrder, StreamProgress
-from ascertain.errors import CommandRefused, Conflict, NotFound, TemporalDown
+from ascertain.errors import CommandRefused, Conflict, InvalidTask, NotFound, TemporalDown
+from ascertain.predecessor import started_with
 from ascertain.word import say
 
 if TYPE_CHECKING:
@@ -40,6 +41,19 @@ CHUNKS_A_SECOND: Final = 5
 def workflow_id(name: str) -> str:
     """The workflow that a stream is."""
     return f"stream:{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a stream was begun with, and keeps.
+
+    Attributes:
+        per_second: Most tasks begun in a second; None: as fast as they come.
+        chunk: Most tasks that are claimed together; None: as many as whoever feeds it gives at a time.
+    """
+
+    per_second: float | None
+    chunk: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +199,20 @@ class Stream:
         with answered(f"look at stream {self.name}"):
             found = await self._handle.describe(rpc_timeout=RPC_TIMEOUT)
         return await found.memo_value(names.MEMO_CHUNK, default=None, type_hint=int)
+
+    async def terms(self) -> Terms:
+        """What it was begun with, whatever was asked for since; also of a stream that is over.
+
+        Raises:
+            NotFound: There is no such stream.
+            TemporalDown: No answer; ask again.
+        """
+        try:
+            order = await started_with(self.client.temporal, workflow_id(self.name))
+        except InvalidTask:
+            order = {}  # anybody may start one with anything; it has no rate then
+        rate: object = order.get("per_second")
+        return Terms(float(rate) if isinstance(rate, int | float) else None, await self._chunk())
 
     async def _fed(self, number: int, part: Sequence[Task]) -> int:
         await self.feed(number, part)

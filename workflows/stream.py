@@ -224,7 +224,8 @@ class StreamWorkflow:
     def _close(self, word: Say | None) -> Said:
         if self._progress.closed:
             return Said(applied=False, message="it is closed already")
-        self._move(closed=True, said=_by(word))
+        # A feeder that has come to its end says nothing of its own; what a person said last stands.
+        self._move(closed=True, said=_by(word) or self._progress.said)
         return Said(applied=True, message="closed: what was fed is done first")
 
     def _move(self, **changes: object) -> None:

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -20,7 +20,7 @@ from ascertain.contracts import names
 from ascertain.door import admit
 from ascertain.errors import Conflict, InputError
 from ascertain.keys import task_fingerprint
-from ascertain.stream import Stream
+from ascertain.stream import Stream, Terms
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Generator
@@ -81,12 +81,15 @@ async def bulk(source: str, campaign: Campaign, config: Path | None, *, as_json:
                 content=looked.fingerprint,
                 chunk=chunk,
             )
+            terms = await stream.terms()
+        if open_yet and campaign.per_second not in {None, terms.per_second}:
+            _note_of_rate(campaign, terms)
         tasks = _tasks(_entries(file, name), where.kinds, looked)
         with leaving(_AGAIN, Exception):
             ended = (
                 await _carry(stream, tasks, chunk, progress) if open_yet else await stream.result()
             )
-    _print(campaign.name, ended, as_json=as_json)
+    _print(campaign.name, ended, terms, as_json=as_json)
     counted = ended.tally.tasks
     if counted != looked.lines:
         output.note(
@@ -96,6 +99,15 @@ async def bulk(source: str, campaign: Campaign, config: Path | None, *, as_json:
         )
         return Conflict.exit_code
     return Conflict.exit_code if ended.tally.conflicting else 0
+
+
+def _note_of_rate(campaign: Campaign, terms: Terms) -> None:
+    kept = "no rate" if terms.per_second is None else f"its rate of {terms.per_second:g} a second"
+    output.note(
+        f"Stream {campaign.name} was begun before and keeps {kept}: that cannot be changed. For another one "
+        f'`ascertain stream pause {campaign.name} --reason "WHY"`, and carry the same under another name; '
+        "what is done is recognised."
+    )
 
 
 @contextmanager
@@ -212,8 +224,7 @@ async def _carry(
 
 async def status(name: str, config: Path | None, *, as_json: bool) -> None:
     """Print how far a stream is."""
-    stream = Stream(await place.find(config).client(), name)
-    _print(name, await stream.progress(), as_json=as_json)
+    await _show(Stream(await place.find(config).client(), name), as_json=as_json)
 
 
 async def steer(name: str, word: Say, config: Path | None, *, paused: bool, as_json: bool) -> None:
@@ -227,12 +238,22 @@ async def steer(name: str, word: Say, config: Path | None, *, paused: bool, as_j
     stream = Stream(await place.find(config).client(), name)
     with replay.repeatable(names.PAUSE if paused else names.RESUME, word):
         await (stream.pause(word) if paused else stream.resume(word))
-    _print(name, await stream.progress(), as_json=as_json)
+    await _show(stream, as_json=as_json)
 
 
-def _print(name: str, progress: StreamProgress, *, as_json: bool) -> None:
+async def _show(stream: Stream, *, as_json: bool) -> None:
+    progress, terms = await stream.progress(), await stream.terms()
+    _print(stream.name, progress, terms, as_json=as_json)
     if as_json:
-        output.document({"stream": name, **progress.model_dump(mode="json")})
+        return
+    rate = "no rate" if terms.per_second is None else f"a rate of {terms.per_second:g} a second"
+    size = "the size that it is fed" if terms.chunk is None else f"{terms.chunk} tasks at most"
+    output.line(f"It was begun with {rate}, and chunks of {size}.")
+
+
+def _print(name: str, progress: StreamProgress, terms: Terms, *, as_json: bool) -> None:
+    if as_json:
+        output.document({"stream": name, **asdict(terms), **progress.model_dump(mode="json")})
         return
     tally = progress.tally
     parts = [

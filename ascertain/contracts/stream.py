@@ -91,7 +91,8 @@ class StreamProgress(Value):
         held: Paused partitions that chunks wait for now.
         begun_at: When the first run of the stream was started.
         free_at: Before then its rate lets no further chunk begin; None: it has no rate.
-        said: Who paused it, or let it go on, or closed it last, and why; None: whoever did said nothing.
+        said: Who paused it, or let it go on, or closed it last, and why; None: whoever did said nothing. A
+            feeder that has come to its end leaves it as it is.
         answered: The answers to persons' words by their request id, so that a repeat is applied once.
     """
 

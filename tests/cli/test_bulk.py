@@ -15,6 +15,12 @@ from ascertain.stream import Stream
 from tests.waiting import wait_until
 
 
+def content_of(tasks):
+    """The fingerprint that a stream of these is opened with."""
+    seen = "".join(task_fingerprint(admit(task)) for task in tasks)
+    return hashlib.sha256(seen.encode()).hexdigest()
+
+
 async def test_a_file_of_small_tasks_is_carried_in_one_stream_and_adds_up(deployed):
     ids = [deployed.new_id() for _ in range(7)]
     file = deployed.file(*(deployed.task(task_id) for task_id in ids), name="campaign.jsonl")
@@ -155,6 +161,35 @@ async def test_a_stream_says_who_paused_it_and_a_repeat_is_applied_once(deployed
     await stream.close()
 
 
+async def test_what_a_stream_was_begun_with_and_told_last_is_known_after_its_end(deployed):
+    stream = Stream(deployed.client, deployed.new_id())
+    await stream.open(per_second=50, chunk=20)
+    await deployed.cli("stream", "pause", stream.name, "--operator", "ada", "--reason", "look")
+    await deployed.cli("stream", "resume", stream.name, "--operator", "bob", "--reason", "right")
+    await stream.close()
+    shown = await deployed.cli("stream", "status", stream.name)
+    assert "The last word to it was of bob: right." in shown.out
+    assert "It was begun with a rate of 50 a second, and chunks of 10 tasks at most." in shown.out
+    told = (await deployed.cli("stream", "status", stream.name, "--json")).document
+    assert (told["per_second"], told["chunk"]) == (50, 10)
+
+
+async def test_a_rate_that_a_stream_does_not_take_is_told(deployed):
+    tasks = [deployed.task(deployed.new_id()) for _ in range(2)]
+    file = deployed.file(*tasks, name="c.jsonl")
+    stream = Stream(deployed.client, deployed.new_id())
+    await stream.open(per_second=50, content=content_of(tasks))
+    told = await deployed.cli("submit", file, "--bulk", stream.name, "--rate", "5")
+    assert f"Stream {stream.name} was begun before and keeps its rate of 50 a second" in told.err
+    assert f"`ascertain stream pause {stream.name} --reason" in told.err
+    free = Stream(deployed.client, deployed.new_id())
+    await free.open(content=content_of(tasks))
+    told = await deployed.cli("submit", file, "--bulk", free.name, "--rate", "5")
+    assert "keeps no rate" in told.err
+    name = deployed.new_id()
+    assert not (await deployed.cli("submit", file, "--bulk", name, "--rate", "50")).err
+
+
 async def test_a_file_that_is_changed_while_it_is_carried_is_not_reported_as_done(deployed):
     name, partition = deployed.new_id(), deployed.new_id("bulk")
     ids = [deployed.new_id() for _ in range(100)]
@@ -183,12 +218,10 @@ async def test_a_stream_that_counts_other_than_the_file_holds_does_not_pass_for_
     """As an earlier release fed a part of it in smaller chunks, of which its memo does not tell."""
     name = deployed.new_id()
     tasks = [deployed.task(deployed.new_id()) for _ in range(6)]
-    admitted = [admit(task) for task in tasks]
-    content = hashlib.sha256("".join(map(task_fingerprint, admitted)).encode()).hexdigest()
     stream = Stream(deployed.client, name)
-    await stream.open(content=content)
-    for number, task in enumerate(admitted[:4]):
-        await stream.feed(number, [task])
+    await stream.open(content=content_of(tasks))
+    for number, task in enumerate(tasks[:4]):
+        await stream.feed(number, [admit(task)])
     file = deployed.file(*tasks, name="c.jsonl")
     told = await deployed.cli("submit", file, "--bulk", name, "--chunk", "3", code=3)
     assert "The stream counts 4 tasks where" in told.err
