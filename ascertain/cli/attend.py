@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from temporalio.client import WorkflowExecutionStatus
 
 from ascertain.cli import listing, poller
+from ascertain.cli.carried import Carried
 from ascertain.cli.failure import NotOver
 from ascertain.cli.listing import ERROR_CLASS, HELD, PARTITION, STATE
 from ascertain.connection import RPC_TIMEOUT, answered
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from temporalio.common import TypedSearchAttributes
 
     from ascertain.cli.listing import Listed
+    from ascertain.cli.place import Place
     from ascertain.client import Client
     from ascertain.contracts.task import TaskResult
 
@@ -37,7 +39,11 @@ _PERSONS: Final = {
 
 
 async def result(
-    client: Client, task_id: str, within: timedelta | None, say: Callable[[str], None]
+    client: Client,
+    task_id: str,
+    within: timedelta | None,
+    say: Callable[[str], None],
+    where: Place | None = None,
 ) -> TaskResult:
     """Wait for a task's result.
 
@@ -46,6 +52,7 @@ async def result(
         task_id: Which.
         within: At most so long; None: without limit.
         say: Told each time that the task comes to need somebody.
+        where: Whose ledger tells of a task without a workflow; None: that is no task.
 
     Raises:
         NotOver: It is not over in time; says whether a person is needed.
@@ -54,11 +61,26 @@ async def result(
     """
     watching = asyncio.create_task(_watch(client, task_id, frozenset(), say))
     try:
-        return await client.result(task_id, within=within)
+        async with asyncio.timeout(None if within is None else within.total_seconds()):
+            return await _result(
+                client, task_id, None if where is None else Carried(client, where, task_id, say)
+            )
     except TimeoutError:
         raise NotOver(await _not_over(client, task_id)) from None
     finally:
         watching.cancel()
+
+
+async def _result(client: Client, task_id: str, carried: Carried | None) -> TaskResult:
+    while True:
+        try:
+            return await client.result(task_id)
+        except NotFound:
+            if carried is None:
+                raise
+        if (told := await carried.result()) is not None:
+            return told
+        await asyncio.sleep(_LOOK_EVERY_S)
 
 
 def goes_on(task_id: str) -> str:
@@ -130,6 +152,7 @@ async def wait(
     state: str | None,
     within: timedelta | None,
     say: Callable[[str], None],
+    where: Place,
 ) -> Listed:
     """Wait until a search shows a task where it is wanted, so that whatever is asked next shows it too.
 
@@ -139,6 +162,7 @@ async def wait(
         state: As ``list`` calls it; None: over, or a person may decide about it now.
         within: At most so long; None: without limit.
         say: Told each time that the task comes to need somebody.
+        where: Whose ledger tells of a task without a workflow.
 
     Returns:
         Where it stands; it is over if it is not in the wanted state.
@@ -151,19 +175,22 @@ async def wait(
     watching = asyncio.create_task(_watch(client, task_id, quiet, say))
     try:
         async with asyncio.timeout(None if within is None else within.total_seconds()):
-            return await _there(client, task_id, state)
+            return await _there(client, state, Carried(client, where, task_id, say))
     except TimeoutError:
         raise NotOver(await _not_over(client, task_id)) from None
     finally:
         watching.cancel()
 
 
-async def _there(client: Client, task_id: str, state: str | None) -> Listed:
+async def _there(client: Client, state: str | None, carried: Carried) -> Listed:
     while True:
-        found = await listing.newest(client, task_id)
-        over = await client.ended(task_id)
+        found = await listing.newest(client, carried.task_id)
+        over = await client.ended(carried.task_id)
         if found is None and over == FORGOTTEN:
-            raise NotFound(f"there is no task {task_id}")
+            told = await carried.result()
+            if told is not None:
+                return carried.listed(told)
+            await asyncio.sleep(_LOOK_EVERY_S)
         if found is not None and await _is_there(client, found, state, over=over):
             return found
         await asyncio.sleep(_SEARCH_EVERY_S)

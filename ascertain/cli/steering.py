@@ -23,9 +23,10 @@ async def result(
         NotOver: It is not over in time.
         TaskEnded: Its workflow ended without a result.
     """
-    client = await place.find(config).client()
+    where = place.find(config)
+    client = await where.client()
     with leaving(attend.goes_on(task_id)):
-        ended = await attend.result(client, task_id, within, output.note)
+        ended = await attend.result(client, task_id, within, output.note, where)
     if as_json:
         output.document(ended.model_dump(mode="json"))
     else:
@@ -46,9 +47,10 @@ async def wait(
         NotOver: It is not there in time.
     """
     wanted = None if state is None else listing.checked_state(state)
-    client = await place.find(config).client()
+    where = place.find(config)
+    client = await where.client()
     with leaving(attend.goes_on(task_id)):
-        found = await attend.wait(client, task_id, wanted, within, output.note)
+        found = await attend.wait(client, task_id, wanted, within, output.note, where)
     if as_json:
         output.document(found.document())
     else:
