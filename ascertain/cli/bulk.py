@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import shutil
@@ -11,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from ascertain.cli import intake, output, place, replay, wording
+from ascertain.cli import intake, output, place, replay, stream_hold, wording
 from ascertain.cli.contradiction import Contents
 from ascertain.cli.failure import leaving, words_of
 from ascertain.cli.progress import Progress
@@ -86,9 +87,15 @@ async def bulk(source: str, campaign: Campaign, config: Path | None, *, as_json:
             _note_of_rate(campaign, terms)
         tasks = _tasks(_entries(file, name), where.kinds, looked)
         with leaving(_AGAIN, Exception):
-            ended = (
-                await _carry(stream, tasks, chunk, progress) if open_yet else await stream.result()
-            )
+            watching = asyncio.create_task(stream_hold.watch(stream, where, progress.say))
+            try:
+                ended = (
+                    await _carry(stream, tasks, chunk, progress)
+                    if open_yet
+                    else await stream.result()
+                )
+            finally:
+                watching.cancel()
     _print(campaign.name, ended, terms, as_json=as_json)
     counted = ended.tally.tasks
     if counted != looked.lines:

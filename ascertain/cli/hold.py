@@ -25,18 +25,22 @@ class Hold:
     @property
     def words(self) -> str:
         """For people: which gate, since when, by whom and why, and what opens it."""
-        partition = self.gate.partition
-        which = "--all" if partition == EVERY else partition
         held = counted(self.items, "item of it is", "items of it are")
         gate = shape.gate_words(self.gate, datetime.now(UTC))
         return (
             f"{held} asked for, but not sent before a gate opens: {gate} "
-            f'`ascertain resume {which} --reason "WHY"` opens it.'
+            f"{opens(self.gate.partition)}"
         )
 
     def document(self) -> dict[str, object]:
         """As one JSON object."""
         return {"items": self.items, **shape.gate_document(self.gate, datetime.now(UTC))}
+
+
+def opens(partition: str) -> str:
+    """The command that opens the gate of a partition."""
+    which = "--all" if partition == EVERY else partition
+    return f'`ascertain resume {which} --reason "WHY"` opens it.'
 
 
 async def holds(ledger: PostgresLedger, replay_id: str, *, passes: bool) -> list[Hold]:

@@ -65,12 +65,37 @@ async def test_ctrl_c_ends_a_bulk_and_says_that_the_same_command_goes_on_with_it
     process.send_signal(signal.SIGINT)
     _, err = await process.communicate()
     assert process.returncode == failure.INTERRUPTED
-    said, end = err.decode().splitlines()
+    *_, said, end = err.decode().splitlines()
     assert said == "Stopped half-way. Run the same again: what was done is recognised."
     assert end == failure.INTERRUPTION
     await deployed.cli("resume", partition)
     again = await deployed.cli(*bulk, "--json")
     assert (again.document["tally"]["tasks"], again.document["tally"]["settled"]) == (3, 3)
+
+
+async def test_what_holds_a_stream_is_said_once_while_it_is_fed(deployed):
+    name, one, other = deployed.new_id(), deployed.new_id("bulk"), deployed.new_id("bulk")
+    tasks = [deployed.task(deployed.new_id(), partition=each) for each in (one, other)]
+    for partition in (one, other):
+        await deployed.cli("pause", partition, "--reason", "test")
+    file = deployed.file(*tasks, name="c.jsonl")
+    process = await deployed.cli.start("submit", file, "--bulk", name, "--chunk", "1")
+    async with asyncio.timeout(60):
+        said = {(await process.stderr.readline()).decode() for _ in range(2)}
+        for partition in (one, other):
+            (line,) = (line for line in said if f"Partition {partition} is paused since" in line)
+            assert "by ada: test." in line
+            assert f'`ascertain resume {partition} --reason "WHY"` opens it.' in line
+        await deployed.cli("stream", "pause", name, "--reason", "look")
+        # A look that says the gates again would say them before this.
+        paused = (await process.stderr.readline()).decode()
+        assert paused.startswith(f"Stream {name} is paused, and `ascertain stream resume {name}")
+        await deployed.cli("stream", "resume", name, "--reason", "right")
+        for partition in (one, other):
+            await deployed.cli("resume", partition)
+        _, rest = await process.communicate()
+    assert process.returncode == 0
+    assert b"paused" not in rest
 
 
 async def test_a_stream_goes_on_in_the_chunks_that_it_was_begun_with_whatever_is_asked_for(
