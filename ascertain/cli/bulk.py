@@ -24,7 +24,7 @@ from ascertain.keys import task_fingerprint
 from ascertain.stream import Stream, Terms
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Generator
+    from collections.abc import AsyncIterator, Collection, Generator, Iterator
 
     from ascertain.contracts.replay import Say
     from ascertain.contracts.stream import StreamProgress
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # Four chunks are under way at a time, and may reach a worker in one message of at most four megabytes.
 CHUNK_BYTES: Final = 512 * 1024
+# The first of those that were not begun; --json has more.
+_NAMED: Final = 5
 _AGAIN: Final = "Stopped half-way. Run the same again: what was done is recognised."
 
 
@@ -96,7 +98,7 @@ async def bulk(source: str, campaign: Campaign, config: Path | None, *, as_json:
                 )
             finally:
                 watching.cancel()
-    _print(campaign.name, ended, terms, as_json=as_json)
+    _print(campaign.name, ended, terms, as_json=as_json, dated=looked.dated)
     counted = ended.tally.tasks
     if counted != looked.lines:
         output.note(
@@ -138,12 +140,14 @@ class Looked:
         refused: Lines that are no tasks, or contradict others.
         lines: All others.
         largest: The bytes of the longest line.
+        dated: Whether any task has a deadline.
     """
 
     contents: Contents = field(default_factory=Contents)
     refused: int = 0
     lines: int = 0
     largest: int = 1
+    dated: bool = False
     _seen: bytearray = field(default_factory=bytearray)
 
     @property
@@ -159,6 +163,7 @@ class Looked:
         """
         self._seen += self.contents.add(entry.number, task).encode()
         self.lines += 1
+        self.dated = self.dated or task.deadline is not None
         self.largest = max(self.largest, len(entry.text or b""))
 
     def holds(self, number: int, task: Task) -> bool:
@@ -258,7 +263,9 @@ async def _show(stream: Stream, *, as_json: bool) -> None:
     output.line(f"It was begun with {rate}, and chunks of {size}.")
 
 
-def _print(name: str, progress: StreamProgress, terms: Terms, *, as_json: bool) -> None:
+def _print(
+    name: str, progress: StreamProgress, terms: Terms, *, as_json: bool, dated: bool = True
+) -> None:
     if as_json:
         output.document({"stream": name, **asdict(terms), **progress.model_dump(mode="json")})
         return
@@ -280,7 +287,20 @@ def _print(name: str, progress: StreamProgress, terms: Terms, *, as_json: bool) 
     if progress.handed_over:
         first = progress.handed_over[0]
         output.line(f"Look at the first that was handed over: `ascertain explain {first}`.")
-    for task_id in progress.conflicting:
-        output.line(
-            f"Not begun: {task_id}; its id was used before for other content, or its deadline had passed."
-        )
+    if progress.conflicting:
+        output.lines(_conflicts(progress, dated=dated))
+
+
+def _conflicts(progress: StreamProgress, *, dated: bool) -> Iterator[str]:
+    """Which tasks were not begun, why, and what to do."""
+    named = progress.conflicting[:_NAMED]
+    more = progress.tally.conflicting - len(named)
+    late, later = (" or its deadline had passed", " or a later deadline") if dated else ("", "")
+    yield (
+        f"Not begun, because the id was used before for other content, which stands{late}: "
+        f"{', '.join(named)}{f' and {more} more' if more else ''}."
+    )
+    yield (
+        f"`ascertain explain {named[0]}` tells what stands under the first. Give what is new an id of its own"
+        f"{later}, and carry it in another file and under another name."
+    )

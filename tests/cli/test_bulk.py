@@ -148,6 +148,30 @@ async def test_one_id_with_two_contents_is_told_by_its_lines_and_nothing_is_begu
     assert not await deployed.ledger.effects(EffectFilter(task_id=other))
 
 
+async def test_the_tasks_of_a_stream_that_conflict_are_named_with_why_and_what_to_do(deployed):
+    ids = [deployed.new_id() for _ in range(7)]
+    first = deployed.file(*map(deployed.task, ids), name="a.jsonl")
+    await deployed.cli("submit", first, "--bulk", deployed.new_id())
+    given = [{"name": "note", "kind": "note.create", "input": {"text": "other"}}]
+    changed = [deployed.task(task_id, steps=given) for task_id in ids]
+    name, file = deployed.new_id(), deployed.file(*changed, name="b.jsonl")
+    told = await deployed.cli("submit", file, "--bulk", name, code=Conflict.exit_code)
+    why = "Not begun, because the id was used before for other content, which stands"
+    assert f"{why}: {', '.join(ids[:5])} and 2 more." in told.out
+    assert f"`ascertain explain {ids[0]}` tells what stands under the first." in told.out
+    assert "an id of its own, and carry it in another file and under another name." in told.out
+    shown = await deployed.cli("stream", "status", name)
+    assert f"{why} or its deadline had passed: {ids[0]}, " in shown.out
+
+
+async def test_a_task_that_came_too_late_for_a_stream_may_have_a_later_deadline(deployed):
+    task = deployed.task(deployed.new_id(), deadline="2020-01-01T00:00:00Z")
+    file = deployed.file(task, name="a.jsonl")
+    told = await deployed.cli("submit", file, "--bulk", deployed.new_id(), code=3)
+    assert f"stands or its deadline had passed: {task['task_id']}." in told.out
+    assert "an id of its own or a later deadline" in told.out
+
+
 async def test_the_same_file_again_tells_what_became_of_it_and_other_tasks_need_another_name(
     deployed,
 ):
