@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from activities.serving import Serving
     from ascertain.contracts.claim import ChunkAnswer, ClaimRequest
+    from ascertain.contracts.effect import EffectRow
     from ascertain.contracts.outcome import Outcome
     from ascertain.contracts.task import Task
     from ascertain.ports import Adapter, Kind, Tasks
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 # An outcome that is known is worth more than this carry's time: the ledger is asked as long as that.
 RECORD_TRIES = 5
 CLOSED = frozenset({State.SETTLED, State.REFUSED})
+# What is so is so for every task of this id, whoever brought it about.
+ENDED = CLOSED | {State.ABANDONED}
+ENDING = claim.Settled | claim.Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,28 +86,27 @@ class Carry:
         asked_at = steady()
         answers = list(zip(items, await self._claims(items), strict=True))
         granted = [(item, told) for item, told in answers if isinstance(told, claim.Granted)]
-        known = Tally(
-            tasks=len(tasks),
-            settled=sum(isinstance(told, claim.Settled) for _, told in answers),
-            refused=sum(isinstance(told, claim.Refused) for _, told in answers),
-        )
         done, left = await self._attempts(granted, asked_at)
         unclaimed = [item for item, told in answers if told is None]
-        other = await self._of_other_content(unclaimed)
+        stands = await self._standing(unclaimed)
+        other = tuple(task_id for task_id, state in stands.items() if state is None)
+        over = {task_id for task_id, state in stands.items() if state in {None, *ENDED}}
         leaving = [
             *rest,
-            *(item.task for item in unclaimed if item.task.task_id not in other),
+            *(item.task for item in unclaimed if item.task.task_id not in over),
             *left,
         ]
+        ended = [told.row.state for _, told in answers if isinstance(told, ENDING)]
+        known = _counted(len(tasks), [*ended, *stands.values()])
         conflicting = (*other, *await self._hand_over(leaving, begun_at))
-        over = tuple(task.task_id for task in leaving if task.task_id not in conflicting)
-        parted = Tally(handed_over=len(over), conflicting=len(conflicting))
+        gone = tuple(task.task_id for task in leaving if task.task_id not in conflicting)
+        parted = Tally(handed_over=len(gone), conflicting=len(conflicting))
         held = [told for _, told in answers if isinstance(told, claim.Paused)]
         turns = [told.turn.wait for told in held if told.turn is not None]
         await self._meet(answers)
         return Carried(
             tally=known.plus(done).plus(parted),
-            handed_over=over,
+            handed_over=gone,
             conflicting=conflicting,
             held=held[0].partition if held else None,
             held_for=min(turns, default=None),
@@ -156,15 +159,31 @@ class Carry:
         requests = [item.request for item in items]
         return await persist(lambda: self._serving.ledger.claim_many(requests))
 
-    async def _of_other_content(self, items: Iterable[Item]) -> tuple[str, ...]:
-        """The tasks whose effect the ledger has with other content: of their own they could only fail."""
-        found: list[str] = []
+    async def _standing(self, items: Iterable[Item]) -> dict[str, State | None]:
+        """How the effects stand that the ledger has, or what they were amended to, by their tasks.
+
+        None: it has other content under the id, so that of its own such a task could only fail.
+        """
+        found: dict[str, State | None] = {}
         for item in items:
-            effect_id, offered = item.request.effect.effect_id, item.request.fingerprint
-            case = await persist(partial(self._serving.ledger.inspect, effect_id))
-            if case is not None and case.row.fingerprint != offered:
-                found.append(item.task.task_id)
-        return tuple(found)
+            row = await self._row(item.request.effect.effect_id)
+            if row is not None:
+                same = row.fingerprint == item.request.fingerprint
+                found[item.task.task_id] = await self._amended(row) if same else None
+        return found
+
+    async def _amended(self, row: EffectRow) -> State:
+        """How the effect stands that came in the place of this one, or this one itself."""
+        while row.superseded_by is not None:
+            further = await self._row(row.superseded_by)
+            if further is None:
+                break  # it is yet to be begun
+            row = further
+        return row.state
+
+    async def _row(self, effect_id: str) -> EffectRow | None:
+        case = await persist(partial(self._serving.ledger.inspect, effect_id))
+        return None if case is None else case.row
 
     async def _attempts(
         self, granted: Sequence[tuple[Item, claim.Granted]], asked_at: float
@@ -222,6 +241,16 @@ class Carry:
             except InputError:
                 conflicting.append(task.task_id)
         return tuple(conflicting)
+
+
+def _counted(tasks: int, states: Sequence[State | None]) -> Tally:
+    """What had ended before any of it was begun here."""
+    return Tally(
+        tasks=tasks,
+        settled=states.count(State.SETTLED),
+        refused=states.count(State.REFUSED),
+        abandoned=states.count(State.ABANDONED),
+    )
 
 
 def _read(chunk: RawValue) -> Chunk:

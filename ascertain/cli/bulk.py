@@ -59,8 +59,9 @@ async def bulk(source: str, campaign: Campaign, config: Path | None, *, as_json:
     one name must be the same from beginning to end.
 
     Returns:
-        0 if every task is settled, refused by the outside or handed over; 2 if a line was no task or
-        contradicts one before it, and nothing was begun; 3 if an id was used before for other content.
+        0 if every task is settled, refused by the outside, given up before or handed over; 2 if a line was
+        no task or contradicts one before it, and nothing was begun; 3 if an id was used before for other
+        content.
 
     Raises:
         Conflict: A stream of this name carries other tasks.
@@ -276,6 +277,7 @@ def _print(
         f"{tally.refused} refused by the outside",
         f"{tally.handed_over} handed over to tasks of their own",
         f"{tally.conflicting} conflicting",
+        *([f"{tally.abandoned} given up before"] if tally.abandoned else []),
     ]
     output.line(f"Stream {name}: {', '.join(parts)}.")
     if progress.paused:

@@ -44,6 +44,7 @@ class Tally(Value):
         handed_over: Are workflows of their own now, under their own task_id, beginning with a lookup.
         conflicting: Their ids were used before for other content, or their deadlines passed before their
             turn; nothing was done for them.
+        abandoned: A person had given them up, or cancelled them, before; nothing was done for them.
     """
 
     tasks: int = 0
@@ -51,6 +52,7 @@ class Tally(Value):
     refused: int = 0
     handed_over: int = 0
     conflicting: int = 0
+    abandoned: int = 0
 
     @property
     def begun(self) -> bool:

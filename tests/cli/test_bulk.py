@@ -32,6 +32,7 @@ async def test_a_file_of_small_tasks_is_carried_in_one_stream_and_adds_up(deploy
         "refused": 0,
         "handed_over": 0,
         "conflicting": 0,
+        "abandoned": 0,
     }
     facts = [deployed.outside.books.facts_of(deployed.effect_id(task_id)) for task_id in ids]
     assert [len(found) for found in facts] == [1] * 7

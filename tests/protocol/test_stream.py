@@ -9,6 +9,7 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateStage
 
 from ascertain.contracts import names
+from ascertain.contracts.command import Action
 from ascertain.contracts.replay import Said, Say
 from ascertain.contracts.stream import Chunk, Tally
 from ascertain.contracts.task import TaskOutcome
@@ -17,8 +18,10 @@ from ascertain.errors import CommandRefused, Conflict, NotFound
 from ascertain.ledger.gate import turn_of
 from ascertain.stream import Stream, workflow_id
 from ascertain.testing.knob import Answer, Drop, Rule, Silence, SubmitKnobs
-from tests.protocol.deployment import step
+from tests.protocol.deployment import command, step
 from tests.protocol.kinds import MORTAL
+from tests.protocol.test_amend import budget_used
+from tests.protocol.test_person import quarantined
 from tests.waiting import wait_until
 from workflows.stream import HELD_PAUSE
 
@@ -204,6 +207,28 @@ async def test_an_id_that_another_stream_has_done_with_other_content_is_named_as
     assert facts(deployment, 2) == [1, 1]
     with pytest.raises(NotFound):
         await deployment.result("t0")
+
+
+async def test_what_persons_had_ended_before_is_told_as_that_and_not_handed_over(
+    deployments,
+):
+    deployment = await deployments(policy={"budget": 1})
+    await deployment.worker()
+    blind, asked = step(kind="toy.neither"), step(kind="toy.asked")
+    given_up = await quarantined(deployment, "given-up")
+    await deployment.takeover("given-up", command(Action.ABANDON, given_up))
+    await deployment.result("given-up")
+    amended = await budget_used(deployment, "amended")
+    new = command(Action.AMEND, amended, input={"amount": 7})
+    await deployment.takeover("amended", new)
+    await deployment.result("amended")
+    stream = Stream(deployment.client, deployment.id("campaign"))
+    await stream.open()
+    tasks = [deployment.task("given-up", blind), deployment.task("amended", asked)]
+    await carry(stream, map(admit, tasks))
+    ended = await stream.close()
+    assert ended.tally == Tally(tasks=2, settled=1, abandoned=1)
+    assert ended.handed_over == ()
 
 
 async def test_a_task_that_was_begun_with_other_steps_is_not_begun_again_by_a_stream(
