@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Self
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 
 from ascertain.errors import InvalidSettings
 
@@ -91,28 +90,3 @@ class Exposition:
         if self.ready:
             return web.Response(text="ready\n")
         return web.Response(status=503, text="not ready: it is starting or draining\n")
-
-
-def show_temporal(address: str) -> None:
-    """Show the Temporal SDK's own metrics of this process at ``/metrics`` of another address.
-
-    Before the first connection. Their names are fixed here, for alerts and dashboards are written with them.
-
-    Raises:
-        InvalidSettings: The address cannot be read, or nothing can listen there.
-    """
-    split(address)
-    shown = PrometheusConfig(
-        bind_address=address,
-        counters_total_suffix=True,
-        unit_suffix=True,
-        durations_as_seconds=True,
-    )
-    try:
-        runtime = Runtime(telemetry=TelemetryConfig(metrics=shown))
-    except (RuntimeError, ValueError) as error:
-        raise InvalidSettings(
-            f"the Temporal SDK's metrics cannot be served at {address}: {error}; choose another address with "
-            "--temporal-metrics"
-        ) from error
-    Runtime.set_default(runtime, error_if_already_set=False)

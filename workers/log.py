@@ -69,6 +69,9 @@ def _of_temporal(record: Mapping[str, object]) -> dict[str, object]:
             ids = cast("dict[str, object]", hung)
             run_id = ids.get("run_id") or ids.get("workflow_run_id")
             found |= {"task_id": ids.get("workflow_id"), "run_id": run_id}
+    by_core = getattr(record.get("temporal_log"), "fields", None)
+    if isinstance(by_core, dict) and "run_id" in by_core:
+        found["run_id"] = cast("dict[str, object]", by_core)["run_id"]
     return found
 
 

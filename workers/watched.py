@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 from opentelemetry.metrics import Observation
 
 from ascertain import metric, telemetry
-from ascertain.exposition import Exposition, show_temporal
+from ascertain.exposition import Exposition
 from ascertain.wait import longest_legal
+from workers import core
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
@@ -51,8 +52,7 @@ async def watched(
     Raises:
         InvalidSettings: It cannot be served where it should be, or the ``OTEL_`` variables are wrong.
     """
-    if wished.temporal_metrics is not None:
-        show_temporal(wished.temporal_metrics)
+    core.begin(wished.temporal_metrics)
     exposition = await stack.enter_async_context(shown(SERVICE, wished.metrics))
     metric.observe(metric.LONGEST_LEGAL, lambda: _declared(kinds))
     return exposition
