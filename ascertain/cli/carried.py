@@ -71,7 +71,7 @@ class Carried:
         else:
             self._tell(
                 f"Temporal has no workflow of task {self.task_id}: a stream carried it, or it ended longer "
-                "ago than is kept. This is from the ledger."
+                "ago than is kept. This is from the ledger, which knows no step that was never begun."
             )
         return told
 
