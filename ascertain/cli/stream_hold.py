@@ -36,10 +36,9 @@ async def watch(stream: Stream, where: Place, say: Callable[[str], None]) -> Non
             progress = await stream.progress()
             found = await _gates(where, progress.held)
             if progress.paused:
-                goes_on = f'`ascertain stream resume {stream.name} --reason "WHY"` lets it go on'
-                found["paused", progress.said] = wording.sentence(
-                    f"Stream {stream.name} is paused, and {goes_on}", progress.said or ""
-                )
+                told = wording.sentence(f"Stream {stream.name} is paused", progress.said or "")
+                goes_on = f'`ascertain stream resume {stream.name} --reason "WHY"` lets it go on.'
+                found["paused", progress.said] = f"{told} {goes_on}"
             for words in (words for key, words in found.items() if key not in said):
                 say(words)
             said |= found

@@ -90,7 +90,7 @@ async def test_what_holds_a_stream_is_said_once_while_it_is_fed(deployed):
         await deployed.cli("stream", "pause", name, "--reason", "look")
         # A look that says the gates again would say them before this.
         paused = (await process.stderr.readline()).decode()
-        assert paused.startswith(f"Stream {name} is paused, and `ascertain stream resume {name}")
+        assert paused.startswith(f"Stream {name} is paused: ada: look. `ascertain stream resume")
         await deployed.cli("stream", "resume", name, "--reason", "right")
         for partition in (one, other):
             await deployed.cli("resume", partition)
