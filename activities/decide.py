@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 BELIEVED = frozenset({Action.CONFIRM, Action.DENY, Action.AMEND})
 
 QUARANTINED = frozenset({State.QUARANTINED})
+# A task has as many steps as fit into its start.
+MOST_EFFECTS = 1000
 # Of more than these the rest is decided by hand.
 MOST_FREED = 1000
 
@@ -93,6 +95,9 @@ class Decide:
     async def decide(self, decision: Decision) -> CommandAnswer:
         """Apply a command, or refuse it with the one sentence that says what stands in its way."""
         try:
+            used = await self._used_for_another(decision)
+            if used is not None:
+                return refused(decision, used)
             if decision.command.action is Action.UNDO:
                 return await self._order_undo(decision)
             served = self._serving.find(decision.effect.kind)
@@ -124,6 +129,25 @@ class Decide:
         if asked.alone is not None:
             return await self._put_on_record(asked, asked.alone)
         return await self._apply(asked, verdict)
+
+    async def _used_for_another(self, decision: Decision) -> str | None:
+        """Why a command is the repeat of one about another effect of the task; None if it is none.
+
+        One that names no effect means the open one, which after a reset can be another than before.
+        """
+        effect, ledger = decision.effect, self._serving.ledger
+        if decision.command.request_id is None:
+            return None
+        of_task = EffectFilter(task_id=effect.task_id, limit=MOST_EFFECTS)
+        for row in await ledger.effects(of_task):
+            if row.effect_id == effect.effect_id:
+                continue
+            if any(_is_of(decision.command, event) for event in await ledger.audit(row.effect_id)):
+                return (
+                    f"this very command was applied to {row.effect_id} ({row.step}). If {effect.effect_id} "
+                    "is meant, name it by effect_id, under another request_id if you give one"
+                )
+        return None
 
     async def _second_person(self, asked: Asked) -> Asked:
         decision, row = asked.decision, asked.case.row
@@ -244,16 +268,21 @@ def _is_candidate(external_id: str | None, row: EffectRow) -> bool:
     return isinstance(named, list) and external_id in named
 
 
+def _is_of(command: Command, event: AuditEvent) -> bool:
+    """Whether the event is what this very request came to."""
+    said = event.evidence
+    same = said.body.get("request_id") == command.request_id
+    return same and command.request_id is not None and said.source == "person"
+
+
 def _was_applied(command: Command, event: AuditEvent) -> bool:
     """Whether the event is this very request's, whose answer was lost."""
-    same = event.evidence.body.get("request_id") == command.request_id
-    return same and event.move == MOVE_OF[command.action]
+    return _is_of(command, event) and event.move == MOVE_OF[command.action]
 
 
 def _orders(command: Command, event: AuditEvent) -> bool:
     """Whether the event is this very request's order, whose answer was lost."""
-    same = event.evidence.body.get("request_id") == command.request_id
-    return same and command.request_id is not None and orders_undo(event)
+    return _is_of(command, event) and orders_undo(event)
 
 
 def _receipt(command: Command, case: Case, seen: Finding | LookupDown | None) -> Receipt | None:

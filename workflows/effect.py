@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
@@ -174,7 +173,6 @@ class Pursuit:
         route = None if here else self.route
         if not workflow.patched(names.DECIDES_ON_RECORD):
             return await self._decide_once(decision, route)
-        decision = _recognisable(decision)
         told = await self._decide_once(decision, route)
         for _ in range(DECIDED_AGAIN):
             if not told.in_doubt:
@@ -306,19 +304,6 @@ class Pursuit:
             receipt=receipt,
             reason=following.reason,
         )
-
-
-def _recognisable(decision: Decision) -> Decision:
-    """The same with a request id, by which the ledger knows its repeat.
-
-    It is made of the command: in which order commands come may change if their worker is killed.
-    """
-    command = decision.command
-    if command.request_id is not None:
-        return decision
-    own = f"own-{hashlib.sha256(command.model_dump_json().encode()).hexdigest()[:32]}"
-    named = command.model_copy(update={"request_id": own})
-    return decision.model_copy(update={"command": named})
 
 
 async def _locally(name: str, argument: Work | Decision, result: type[ResultT]) -> ResultT:

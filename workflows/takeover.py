@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from temporalio import workflow
@@ -20,9 +23,39 @@ from workflows.argument import decoded
 from workflows.content import admit_input, decision_about, effect_of
 
 if TYPE_CHECKING:
+    from ascertain.contracts.effect import Effect
     from ascertain.contracts.task import StepResult, Task
     from workflows.course import Course
+    from workflows.effect import Pursuit
     from workflows.view import View
+
+# The shortest timer: what came before it is on record when it fires.
+AT_ONCE = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """A command and the effect that it is for, whatever the task has come to when it is decided."""
+
+    given: Command
+    effect: Effect
+    pursuit: Pursuit
+
+    @property
+    def command(self) -> Command:
+        """It names the effect."""
+        return self.given.model_copy(update={"effect_id": self.effect.effect_id})
+
+    @property
+    def recognisable(self) -> Command:
+        """The same with a request id by which the ledger knows its repeat.
+
+        It is made of what was given: a reset, which gives it again, may have another effect open.
+        """
+        if self.given.request_id:
+            return self.command
+        digest = hashlib.sha256(self.given.model_dump_json().encode()).hexdigest()
+        return self.command.model_copy(update={"request_id": f"own-{digest[:32]}"})
 
 
 class Takeover:
@@ -43,14 +76,26 @@ class Takeover:
         if self._course.task is not None and self._answered_before(given) is None:
             self._admitted(given)
 
-    async def answer(self, content: object) -> CommandAnswer:
-        """Decide a command, or say in one sentence why it is not applied."""
+    async def answer(self, content: object, *, on_record: bool) -> CommandAnswer:
+        """Decide a command, or say in one sentence why it is not applied.
+
+        Args:
+            content: What somebody gave.
+            on_record: Whether the server has it for good. What is decided before can be lost with this
+                worker, though it was applied.
+        """
         try:
             given = _command(content)
             if self._course.task is None and workflow.patched(names.HEARS_FROM_THE_FIRST):
                 # It came with the first words of this history, before what an earlier one gave over was read.
                 await workflow.wait_condition(lambda: self._course.task is not None)
-            return self._answered_before(given) or await self._decide(self._admitted(given))
+            before = self._answered_before(given)
+            if before is not None:
+                return before
+            meant = self._admitted(given)
+            if not on_record and workflow.patched(names.DECIDES_ON_RECORD):
+                await workflow.sleep(AT_ONCE)
+            return await self._decide(meant)
         except ValueError as error:
             return CommandAnswer(applied=False, message=str(error))
 
@@ -68,25 +113,26 @@ class Takeover:
             raise ValueError(msg)
         return before
 
-    def _admitted(self, given: Command) -> Command:
-        """The command for the effect that it means, or a ValueError as a sentence for its sender."""
+    def _admitted(self, given: Command) -> Meant:
+        """The command with the effect that it means, or a ValueError as a sentence for its sender."""
         pursuit, task = self._course.pursuit, self._course.task
         if pursuit is None or task is None:
             msg = "the task has no open effect now, so there is nothing to decide"
             raise ValueError(msg)
-        meant = pursuit.effect.effect_id
+        effect = pursuit.effect
         if given.action is Action.UNDO:
-            meant = self._to_take_back(task, given).effect_id
-        if given.effect_id not in {None, meant}:
-            msg = f"the open effect is {meant}, not {given.effect_id}"
+            done = self._to_take_back(task, given)
+            step = next(step for step in task.steps if step.name == done.step)
+            effect = effect_of(task, step).model_copy(update={"effect_id": done.effect_id})
+        if given.effect_id not in {None, effect.effect_id}:
+            msg = f"the open effect is {effect.effect_id}, not {given.effect_id}"
             raise ValueError(msg)
         if (given.action is Action.AMEND) != (given.input is not None):
             msg = "amend, and nothing else, needs input: the whole new input of the effect"
             raise ValueError(msg)
         if given.input is not None:
             admit_input(task, pursuit.effect, given.input)
-        # A command that waits its turn is for this effect, whatever the task has come to by then.
-        return given.model_copy(update={"effect_id": meant})
+        return Meant(given, effect, pursuit)
 
     def _to_take_back(self, task: Task, command: Command) -> StepResult:
         """The settled step that an undo means; a ValueError if there is none, or more than one."""
@@ -105,27 +151,32 @@ class Takeover:
         msg = f"name by effect_id one settled step that declares an undo and still has it: {names}"
         raise ValueError(msg)
 
-    async def _decide(self, command: Command) -> CommandAnswer:
+    async def _decide(self, meant: Meant) -> CommandAnswer:
+        command, effect = meant.command, meant.effect
         async with self._deciding:
             repeated = self._answered_before(command)
             if repeated is not None:
                 return repeated
             if command.action is Action.UNDO:
-                return await self._order_undo(command)
-            pursuit = self._course.pursuit
-            if pursuit is None or pursuit.effect.effect_id != command.effect_id:
+                return await self._order_undo(meant)
+            if not self._pursues(effect) and not workflow.patched(names.DECIDES_ON_RECORD):
                 message = f"{command.action} refused: {command.effect_id} was closed meanwhile"
                 return CommandAnswer(applied=False, message=message)
-            told = await pursuit.decide(decision_about(pursuit.effect, command))
+            # Also where the task has gone on: it may have been applied before a worker was killed.
+            told = await meant.pursuit.decide(decision_about(effect, meant.recognisable))
             answer = _about(command, told)
-            self._remember(pursuit.effect.step, command, answer)
+            self._remember(effect.step, command, answer)
             # If it was applied, the ledger says so.
             looks = answer.in_doubt and workflow.patched(names.LOOKS_AFTER_LOST_DECISION)
             if answer.applied or looks:
-                pursuit.wake()
+                meant.pursuit.wake()
             for freed in answer.freed:
                 await self._free(freed, command)
             return answer
+
+    def _pursues(self, effect: Effect) -> bool:
+        pursuit = self._course.pursuit
+        return pursuit is not None and pursuit.effect.effect_id == effect.effect_id
 
     async def _free(self, freed: Freed, command: Command) -> None:
         """What has lost its only candidates by this decision does not exist: say so where it is decided."""
@@ -145,22 +196,22 @@ class Takeover:
             why = f"{freed.effect_id} of task {freed.task_id} could not be told: {error}"
             self._view.note("", "deny", why)
 
-    async def _order_undo(self, command: Command) -> CommandAnswer:
-        pursuit, task = self._course.pursuit, self._course.task
-        if pursuit is None or task is None:
+    async def _order_undo(self, meant: Meant) -> CommandAnswer:
+        course, command = self._course, meant.command
+        over = course.pursuit is None and not workflow.patched(names.DECIDES_ON_RECORD)
+        if over or course.task is None:
             return CommandAnswer(applied=False, message="undo refused: the task is over")
         try:
-            done = self._to_take_back(task, command)
+            done = self._to_take_back(course.task, command)
         except ValueError as error:
             return CommandAnswer(applied=False, message=f"undo refused: {error}")
-        step = next(step for step in task.steps if step.name == done.step)
-        taken = effect_of(task, step).model_copy(update={"effect_id": done.effect_id})
-        told = await pursuit.decide(decision_about(taken, command), here=True)
+        ordered = decision_about(meant.effect, meant.recognisable)
+        told = await meant.pursuit.decide(ordered, here=True)
         answer = _about(command, told)
         self._remember(done.step, command, answer)
         if answer.applied:
-            self._course.order_back(done.step)
-            pursuit.wake()
+            course.order_back(done.step)
+            course.wake()
         return answer
 
     def _remember(self, step: str, command: Command, answer: CommandAnswer) -> None:

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 # A timer of centuries is more than the server can count.
 LONGEST_SLEEP = timedelta(days=365)
-# The shortest timer: what came before it is on record when it fires.
-AT_ONCE = timedelta(milliseconds=1)
 
 
 @workflow.defn(name=names.TASK_WORKFLOW)
@@ -161,10 +159,7 @@ class TaskWorkflow:
             ApplicationError: ``CommandRefused``, with the answer as its detail. The update fails, so that
                 whoever gave the command sees it, with any client; the task goes on.
         """
-        if workflow.patched(names.DECIDES_ON_RECORD):
-            # What is decided before the server has it on record can be lost with this worker, though applied.
-            await workflow.sleep(AT_ONCE)
-        answer = await self._takeover.answer(command)
+        answer = await self._takeover.answer(command, on_record=False)
         if not (answer.applied or answer.pending):
             raise ApplicationError(answer.message, answer, type=names.COMMAND_REFUSED)
         return answer
@@ -179,7 +174,7 @@ class TaskWorkflow:
     )
     async def takeover_signal(self, command: RawValue = NOTHING, *_: RawValue) -> None:
         """The same as the update, for tools that can only signal; refusals stand in the status."""
-        answer = await self._takeover.answer(command)
+        answer = await self._takeover.answer(command, on_record=True)
         if not (answer.applied or answer.pending):
             self._view.refuse("", names.TAKEOVER, answer.message)
 

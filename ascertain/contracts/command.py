@@ -7,7 +7,7 @@ import json
 from enum import StrEnum
 from typing import Annotated, Final
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from ascertain.contracts.directive import Standing
 from ascertain.contracts.effect import Receipt
@@ -15,6 +15,11 @@ from ascertain.contracts.value import EffectId, JsonObject, StrictValue, TaskId,
 
 # Of the hexadecimal digits of a digest: it is kept for each answer, and tells slips apart, not forgeries.
 _DIGITS: Final = 12
+
+
+def _or_none(given: str) -> str | None:
+    """An empty one, as of an unset variable, is none."""
+    return given or None
 
 
 class Action(StrEnum):
@@ -61,7 +66,9 @@ class Command(StrictValue):
     input: JsonObject | None = None
     evidence: JsonObject = Field(default_factory=dict)
     override: bool = False
-    request_id: Annotated[str, StringConstraints(max_length=100)] | None = None
+    request_id: (
+        Annotated[str, StringConstraints(max_length=100), AfterValidator(_or_none)] | None
+    ) = None
 
     @property
     def content(self) -> str:
