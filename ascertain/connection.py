@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from temporalio.api.errordetails.v1 import NamespaceNotFoundFailure
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.service import RPCError, RPCStatusCode
@@ -79,13 +80,28 @@ def answered(what: str) -> Generator[None]:
 
     Raises:
         NotFound: The server knows no such workflow, or it is over.
+        InvalidSettings: It has not even the namespace, which says nothing of what is in the right one.
         TemporalDown: It cannot be reached, or did not answer in time.
     """
     try:
         yield
     except RPCError as error:
+        if (namespace := _missing_namespace(error)) is not None:
+            raise InvalidSettings(
+                f"could not {what}: the Temporal server has no namespace {namespace}; TEMPORAL_NAMESPACE, or "
+                "Temporal's own configuration, names the one to use"
+            ) from error
         if error.status is RPCStatusCode.NOT_FOUND:
             raise NotFound(f"could not {what}: {error.message}") from error
         if error.status is RPCStatusCode.INVALID_ARGUMENT:
             raise InvalidTask(f"could not {what}: {error.message}") from error
         raise TemporalDown(f"could not {what}: {error.status.name} {error.message}") from error
+
+
+def _missing_namespace(error: RPCError) -> str | None:
+    """The namespace that the server does not have; it says so by the same status as of a workflow."""
+    for detail in error.grpc_status.details:
+        failure = NamespaceNotFoundFailure()
+        if detail.Unpack(failure):
+            return failure.namespace
+    return None

@@ -32,6 +32,7 @@ from ascertain.errors import (
     Conflict,
     InvalidTask,
     NotFound,
+    SetupError,
     TaskEnded,
     Unavailable,
 )
@@ -85,7 +86,7 @@ async def show(task_id: str, config: Path | None, *, as_json: bool) -> int:
 
     Raises:
         NotFound: There is no such task.
-        Unavailable: It is not known whether there is one.
+        Unavailable, SetupError: It is not known whether there is one.
     """
     known = await gather(task_id, place.find(config))
     safe_next = advice.safe_next(known, program())
@@ -139,15 +140,16 @@ async def gather(task_id: str, where: Place) -> Known:
 
     Raises:
         NotFound: Neither has it, and whoever can be configured was asked.
-        Unavailable: Neither has it, and one could not be asked.
+        Unavailable, SetupError: Neither has it, and one could not be asked.
     """
     temporal, ledger = await asyncio.gather(
         _ask_temporal(task_id, where), _ask_ledger(task_id, where)
     )
     gaps = temporal.gaps + ledger.gaps
     if temporal.run is None and not ledger.effects:
-        if temporal.exit_code or ledger.exit_code:
-            raise Unavailable(f"nothing can be said of task {task_id}: {'; '.join(gaps)}")
+        if codes := {temporal.exit_code, ledger.exit_code} - {0}:
+            unknown = SetupError if codes == {SetupError.exit_code} else Unavailable
+            raise unknown(f"nothing can be said of task {task_id}: {'; '.join(gaps)}")
         if ledger.task_id is None:
             raise NotFound(f"there is no task {task_id}{f' ({gaps[0]})' if gaps else ''}")
         output.note(f"{task_id} is an effect of task {ledger.task_id}:")
@@ -176,7 +178,7 @@ async def _ask_temporal(task_id: str, where: Place) -> Side:
         found = await _describe(client, task_id)
     except NotFound:
         return Side()
-    except Unavailable as error:
+    except (Unavailable, SetupError) as error:
         return _silent("Temporal", error)
     if found.workflow_type != names.TASK_WORKFLOW:
         return Side(gaps=(f"{task_id} is a workflow of type {found.workflow_type} and no task",))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ascertain.cli.progress import Progress
 from ascertain.cli.text import counted
-from ascertain.errors import NotFound, Unavailable
+from ascertain.errors import NotFound, SetupError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -45,7 +45,7 @@ async def wake(
             told += 1
             progress.show(f"{counted(told, 'task', 'tasks')} told")
             await asyncio.sleep(1 / rate)
-    except Unavailable as error:
+    except (Unavailable, SetupError) as error:
         return told or None, str(error)
     finally:
         progress.clear()

@@ -84,3 +84,51 @@ async def test_a_server_that_hangs_does_not_hang_the_command(there, server):
         assert answer.document["error"]["code"] == "temporal_down"
     finally:
         server.resume()
+
+
+# Of each command what is asked of Temporal alone, and that no ledger could tell.
+OF_TEMPORAL = (
+    "show t",
+    "explain t",
+    "result t",
+    "wait t",
+    "takeover t take --reason x --yes",
+    "takeover t take --reason x --version 2",
+    "reconcile t",
+    "cancel t",
+    "list",
+    "replay status r",
+    "replay pause r --reason x",
+    "incident status p",
+    "incident close p --reason x",
+    "stream status s",
+    "stream pause s --reason x",
+)
+
+
+@pytest.mark.parametrize("command", OF_TEMPORAL)
+async def test_a_namespace_that_is_not_there_is_told_as_that_and_not_as_a_missing_task(
+    deployed, command
+):
+    answer = await deployed.cli(*command.split(), code=7, TEMPORAL_NAMESPACE="nope")
+    assert "the Temporal server has no namespace nope" in answer.err
+    assert "there is no" not in answer.err
+
+
+async def test_a_task_that_is_looked_for_in_no_namespace_is_told_from_the_ledger_alone(deployed):
+    task_id = deployed.new_id()
+    await deployed.cli("submit", deployed.file(deployed.task(task_id)), "--wait")
+    answer = await deployed.cli("show", task_id, code=7, TEMPORAL_NAMESPACE="nope")
+    assert "the Temporal server has no namespace nope" in answer.out
+    assert deployed.effect_id(task_id) in answer.out
+    assert "submit FILE" not in answer.out
+
+
+async def test_a_gate_is_told_as_open_where_its_tasks_are_looked_for_in_no_namespace(deployed):
+    partition = deployed.new_id("gate")
+    await deployed.cli("pause", partition, "--reason", "x")
+    answer = await deployed.cli("resume", partition, TEMPORAL_NAMESPACE="nope")
+    assert f"Partition {partition} is open" in answer.out
+    assert (
+        "Held tasks were not woken (could not list tasks: the Temporal server has no" in answer.err
+    )
