@@ -217,7 +217,7 @@ class Client:
                 )
                 return answer
         except NotFound as error:
-            before = await self._answered_before(task_id, command)
+            before = await self.answered_before(task_id, command)
             if before is not None:
                 return before
             raise await self._missed(task_id, error) from error
@@ -228,7 +228,11 @@ class Client:
                 raise asyncio.CancelledError from error  # the caller's own, which the SDK renames
             raise TemporalDown(f"no worker answered for task {task_id} in time") from error
 
-    async def _answered_before(self, task_id: str, command: Command) -> CommandAnswer | None:
+    async def answered_before(self, task_id: str, command: Command) -> CommandAnswer | None:
+        """What was applied when this came first under its request id, whatever its version was.
+
+        None: the task's history does not tell so, or it has no request id.
+        """
         return await first_answer(self.temporal, task_id, command) if command.request_id else None
 
     async def ended(self, task_id: str) -> str | None:

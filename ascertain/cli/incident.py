@@ -19,7 +19,7 @@ from ascertain.contracts.fault import faults
 from ascertain.contracts.gate import Position
 from ascertain.contracts.incident import PREFIX, Approval, IncidentRequest, Step
 from ascertain.contracts.replay import Tally
-from ascertain.errors import AscertainError, CommandRefused, NotFound, Unavailable
+from ascertain.errors import AlreadyOver, AscertainError, CommandRefused, NotFound, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ascertain.contracts.gate import Gate
     from ascertain.contracts.incident import IncidentStatus
     from ascertain.contracts.replay import Say
+    from ascertain.operation import Operations
 
 
 async def open_(
@@ -137,8 +138,22 @@ async def close(partition: str, word: Say, config: Path | None, *, as_json: bool
     """
     asked = await operations(place.find(config))
     incident_id = f"{PREFIX}{partition}"
-    message = await tell(asked, incident_id, names.CLOSE, word)
+    try:
+        message = await tell(asked, incident_id, names.CLOSE, word)
+    except AlreadyOver:
+        if not await _was_closed_by(asked, incident_id, word):
+            raise
+        message = "closed by this request before, so nothing was changed now"
     _print(incident_id, message, word, as_json=as_json)
+
+
+async def _was_closed_by(asked: Operations, incident_id: str, word: Say) -> bool:
+    """Whether an incident that is over was closed under this request id; False where nobody tells."""
+    try:
+        closed = (await asked.incident_status(incident_id)).closed
+    except (NotFound, Unavailable):
+        return False
+    return closed is not None and closed.request_id == word.request_id
 
 
 async def beside(where: Place, partition: str | None) -> list[tuple[dict[str, object], str]]:

@@ -99,13 +99,17 @@ async def takeover(
         raise typer.BadParameter("with --json the --version that was looked at must be given")
     where = place.find(config)
     client = await where.client()
-    if order.version is None:
+    before = None
+    if order.version is None and order.request_id is not None:
+        # What it was applied to may be closed, and another effect open: the answer is looked for first.
+        before = await client.answered_before(task_id, replace(order, version=1).command())
+    if order.version is None and before is None:
         undo = order.action == Action.UNDO
         seen = await (_settled(where, client, task_id, order) if undo else _open(client, task_id))
         order = replace(order, version=seen.version, effect_id=order.effect_id or seen.effect_id)
         if not sure:
             _confirm(task_id, order, seen)
-    answer = await _give(client, task_id, order.command())
+    answer = before or await _give(client, task_id, order.command())
     if answer.pending:
         raise AwaitsSecond(f"task {task_id}: {answer.message}", answer.model_dump(mode="json"))
     if answer.in_doubt:

@@ -309,7 +309,8 @@ async def test_an_input_is_amended_by_the_line_that_is_advised_and_the_old_one_i
     assert f"It replaces {before.effect_id}" in told.out
 
 
-async def test_a_settled_step_is_taken_back_by_the_line_that_is_advised(deployed):
+async def undoable(deployed) -> str:
+    """A task with a settled step that declares an undo, and whose second step waits for a person."""
     task_id = deployed.new_id("undo")
     task = deployed.task(task_id)
     task["steps"][0]["undo"] = {"kind": "note.create", "input": {"text": "taken back"}}
@@ -317,6 +318,11 @@ async def test_a_settled_step_is_taken_back_by_the_line_that_is_advised(deployed
     deployed.outside.rules.add(Rule(reference=deployed.effect_id(task_id, "second"), submit=LOST))
     await deployed.client.submit(Task(**task))
     await deployed.cli("wait", task_id, "--within", "100s")
+    return task_id
+
+
+async def test_a_settled_step_is_taken_back_by_the_line_that_is_advised(deployed):
+    task_id = await undoable(deployed)
     told = (await deployed.cli("explain", task_id, "--json")).document["safe_next"]
     (line,) = [item["command"] for item in told if item["action"] == "undo"]
     words = shlex.split(line.replace("WHY", "ordered twice"))[1:]
@@ -350,14 +356,22 @@ async def test_a_settled_step_is_taken_back_by_the_line_that_is_advised(deployed
     assert answer.sentence.endswith("there is none")
 
 
+async def test_a_command_that_named_no_version_gets_its_first_answer_when_it_comes_again(deployed):
+    ended, taken_back = (await decidable(deployed))[0], await undoable(deployed)
+    for task_id, action, otherwise in (
+        (ended, "abandon", "is ABANDONED, so there is nothing to decide"),
+        (taken_back, "undo", "there is none"),
+    ):
+        given = ("takeover", task_id, action, "--yes", "--reason", "x", "--request-id")
+        first = await deployed.cli(*given, "r-1")
+        if action == "abandon":
+            await deployed.cli("wait", task_id, "--within", "100s")
+        assert (await deployed.cli(*given, "r-1")).out == first.out
+        assert otherwise in (await deployed.cli(*given, "r-2", code=4)).sentence
+
+
 async def test_the_one_step_that_can_be_taken_back_need_not_be_named_and_is_shown_first(deployed):
-    task_id = deployed.new_id("undo")
-    task = deployed.task(task_id)
-    task["steps"][0]["undo"] = {"kind": "note.create", "input": {"text": "taken back"}}
-    task["steps"].append({**deployed.task(task_id, "note.blind")["steps"][0], "name": "second"})
-    deployed.outside.rules.add(Rule(reference=deployed.effect_id(task_id, "second"), submit=LOST))
-    await deployed.client.submit(Task(**task))
-    await deployed.cli("wait", task_id, "--within", "100s")
+    task_id = await undoable(deployed)
     async with Asked(deployed, task_id, "undo", "--reason", "ordered twice") as asked:
         assert f"step note, effect {deployed.effect_id(task_id)}" in asked.shown
         assert "SETTLED, version 2, since" in asked.shown

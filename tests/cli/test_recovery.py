@@ -138,7 +138,10 @@ async def test_an_approval_that_comes_again_with_its_request_id_approves_no_late
     await status_of(deployed, "incident", "inc-r", waiting_for="replay")
     assert (await deployed.cli(*approve)).document == reconcile
     await status_of(deployed, "incident", "inc-r", waiting_for="replay", doing=None)
-    await deployed.cli("incident", "close", "inc-r", "--reason", "over")
+    close = ("incident", "close", "inc-r", "--reason", "over", "--request-id", "c-1")
+    assert "closed; resume was not done" in (await deployed.cli(*close)).out
+    assert "closed by this request before" in (await deployed.cli(*close)).out
+    await deployed.cli(*close[:-1], "c-2", code=4)
     await deployed.cli("resume", "inc-r")
 
 
