@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from temporalio.client import WorkflowQueryFailedError
+from temporalio.client import WorkflowExecutionStatus, WorkflowQueryFailedError
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ascertain.contracts.replay import Say
 
 StatusT = TypeVar("StatusT", bound="BaseModel")
+
+_GOES_WELL: Final = {WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED}
 
 
 class Operations:
@@ -49,6 +51,20 @@ class Operations:
             TemporalDown: No worker answered.
         """
         return await self._status(replay_id, ReplayStatus, _replay(replay_id))
+
+    async def broken_off(self, replay_id: str) -> str | None:
+        """How a replay ended that did not come to its end, in a word for people; None if it did, or runs.
+
+        Raises:
+            NotFound: There is no such replay.
+            TemporalDown: It cannot be told now.
+        """
+        with answered(f"look at {_replay(replay_id)}"):
+            found = await self._temporal.get_workflow_handle(replay_id).describe(
+                rpc_timeout=RPC_TIMEOUT
+            )
+        status = found.status
+        return None if status is None or status in _GOES_WELL else status.name.lower()
 
     async def open_incident(self, request: IncidentRequest) -> None:
         """Open an incident; a partition has one at a time.

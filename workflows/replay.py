@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy
-from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    RetryState,
+    is_cancelled_exception,
+)
 
 with workflow.unsafe.imports_passed_through():
     from ascertain.contracts import names
@@ -167,7 +172,7 @@ class ReplayWorkflow:
                 return await turn
             except ActivityError as error:
                 # Not whether it is paused now: it may have been resumed before the turn had ended.
-                if not (is_cancelled_exception(error) and self._broken_off):
+                if not (self._broken_off and _was_given_up(error)):
                     raise
             finally:
                 self._turn = None
@@ -262,3 +267,11 @@ class ReplayWorkflow:
         tally = self._progress.tally
         self._move(paused=None, forgiven=(tally.of(ERRORS), tally.of(ACTED)))
         return Said(applied=True, message=f"resumed by {word.operator}: {word.reason}")
+
+
+def _was_given_up(error: ActivityError) -> bool:
+    """Whether a turn ended as one that was broken off: its worker may be dead, and cannot say so."""
+    if is_cancelled_exception(error):
+        return True
+    lost = error.retry_state is RetryState.CANCEL_REQUESTED
+    return lost and workflow.patched(names.OUTLIVES_A_LOST_TURN)

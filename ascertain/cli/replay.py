@@ -111,14 +111,21 @@ async def status(replay_id: str, config: Path | None, *, as_json: bool) -> None:
         NotFound: There is no such replay.
     """
     where = place.find(config)
-    found = await (await operations(where)).replay_status(replay_id)
+    asked = await operations(where)
+    found = await asked.replay_status(replay_id)
+    ended = await asked.broken_off(replay_id)
     found, held = await _counted(where, found)
     if as_json:
         told = [one.document() for one in held]
-        output.document({**found.model_dump(mode="json"), "held_by": told})
+        output.document({**found.model_dump(mode="json"), "held_by": told, "broken_off": ended})
         return
     output.line(f"Replay {replay_id} of {found.operator} ({found.reason}): {found.phase}.")
-    if found.paused is not None:
+    if ended is not None:
+        output.line(
+            f"It is over ({ended}) and tells nothing more; what it told goes on by itself. Start another one "
+            "for the rest: `ascertain replay start --help`."
+        )
+    elif found.paused is not None:
         output.line(f"It is paused: {found.paused}.")
         output.line(f"It goes on with `{_goes_on(found)}`.")
     output.lines(one.words for one in held)

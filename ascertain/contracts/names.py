@@ -63,6 +63,7 @@ HEARS_CANCEL_FIRST: Final = "hears_cancel_first"
 TELLS_WORDS_APART: Final = "tells_words_apart"
 KEEPS_RATE: Final = "keeps_rate"
 DECIDES_ON_RECORD: Final = "decides_on_record"
+OUTLIVES_A_LOST_TURN: Final = "outlives_a_lost_turn"
 NEXUS_SERVICE: Final = "ascertain"
 NEXUS_TASK: Final = "task"
 

@@ -182,6 +182,28 @@ async def test_too_many_errors_stop_a_replay_until_a_person_resumes_it(deploymen
     assert sum(deployment.facts(effect) for effect in effects) == 2
 
 
+async def test_a_replay_goes_on_though_it_was_paused_before_the_death_of_its_worker_was_known(
+    deployments,
+):
+    """Nobody is left to say that the turn was broken off: it ends with a time-out."""
+    deployment = await deployments(policy=SOME_TRIES)
+    worker = await deployment.worker()
+    tasks = [f"t-{number}" for number in range(3)]
+    effects = await quarantine(deployment, *tasks, tries=TRIES)
+    replay_id = await start(deployment, pace={"canary": 3, "rate": 0.1, "ask_rate": 50})
+
+    async def one_told():
+        return (await deployment.ledger.replays.tally(replay_id)).results.get("WAITING", 3) < 3
+
+    await wait_until(one_told)
+    await worker.kill()
+    await deployment.worker()
+    await operations(deployment).say(replay_id, names.PAUSE, WORD)
+    await operations(deployment).say(replay_id, names.RESUME, WORD)
+    assert (await tally_of(deployment, replay_id, 150)).results == {"DONE": 3}
+    assert one_fact_each(deployment, effects)
+
+
 async def test_a_paused_replay_tells_nothing_new_and_goes_on_where_it_was(deployments):
     deployment = await deployments(policy=SOME_TRIES)
     await deployment.worker()
@@ -334,6 +356,18 @@ async def command_of(deployment, *arguments):
     )
     out, _ = await process.communicate()
     return json.loads(out)
+
+
+async def test_a_replay_that_somebody_ended_is_told_as_over(deployments):
+    deployment = await deployments(policy=SOME_TRIES)
+    await deployment.worker()
+    await quarantine(deployment, "t-1", tries=TRIES)
+    replay_id = await start(deployment, go_on=False)
+    await paused(deployment, replay_id)
+    assert (await command_of(deployment, "replay", "status", replay_id))["broken_off"] is None
+    await deployment.client.temporal.get_workflow_handle(replay_id).terminate()
+    shown = await command_of(deployment, "replay", "status", replay_id)
+    assert shown["broken_off"] == "terminated"
 
 
 async def test_a_replay_that_a_gate_holds_says_which_since_when_and_how_many_wait(deployments):
