@@ -12,14 +12,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+import typer
+
 from ascertain.cli import intake, output, place, replay, stream_hold, wording
 from ascertain.cli.contradiction import Contents
 from ascertain.cli.failure import leaving, words_of
+from ascertain.cli.filled import EMPTY
+from ascertain.cli.listing import checked_name
 from ascertain.cli.progress import Progress
 from ascertain.cli.submit import named, opened
 from ascertain.contracts import names
 from ascertain.door import admit
-from ascertain.errors import Conflict, InputError
+from ascertain.errors import Conflict, InputError, NotFound
 from ascertain.keys import task_fingerprint
 from ascertain.stream import Stream, Terms
 
@@ -64,9 +68,11 @@ async def bulk(source: str, campaign: Campaign, config: Path | None, *, as_json:
         content.
 
     Raises:
+        BadParameter: No stream is called so.
         Conflict: A stream of this name carries other tasks.
         AscertainError: It stopped half-way; the same again goes on.
     """
+    checked_name(campaign.name, "stream")
     where = place.find(config)
     progress = Progress()
     with opened(source) as descriptor, _seekable(descriptor) as file:
@@ -237,7 +243,24 @@ async def _carry(
 
 async def status(name: str, config: Path | None, *, as_json: bool) -> None:
     """Print how far a stream is."""
-    await _show(Stream(await place.find(config).client(), name), as_json=as_json)
+    stream = Stream(await place.find(config).client(), name)
+    with _known(stream):
+        await _show(stream, as_json=as_json)
+
+
+@contextmanager
+def _known(stream: Stream) -> Generator[None]:
+    """A stream without a name may have been begun before; where there is none, no name was said.
+
+    Raises:
+        BadParameter: That is so.
+    """
+    try:
+        yield
+    except NotFound:
+        if stream.name.strip():
+            raise
+        raise typer.BadParameter(f"the stream's name: {EMPTY}") from None
 
 
 async def steer(name: str, word: Say, config: Path | None, *, paused: bool, as_json: bool) -> None:
@@ -249,7 +272,7 @@ async def steer(name: str, word: Say, config: Path | None, *, paused: bool, as_j
         TemporalDown: It is not known whether it is applied; says how to repeat it.
     """
     stream = Stream(await place.find(config).client(), name)
-    with replay.repeatable(names.PAUSE if paused else names.RESUME, word):
+    with _known(stream), replay.repeatable(names.PAUSE if paused else names.RESUME, word):
         await (stream.pause(word) if paused else stream.resume(word))
     await _show(stream, as_json=as_json)
 

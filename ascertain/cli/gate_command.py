@@ -28,9 +28,7 @@ def pause(  # noqa: PLR0913 - each is one option of the command
     every: Every = False,
     reason: Annotated[
         str,
-        typer.Option(
-            callback=option.said, help="Why; shown to everybody who meets the closed gate."
-        ),
+        typer.Option(help="Why; shown to everybody who meets the closed gate."),
     ],
     operator: option.Operator = None,
     request_id: option.RequestId = None,
@@ -54,7 +52,7 @@ def resume(  # noqa: PLR0913 - each is one option of the command
     partition: Partition = None,
     *,
     every: Every = False,
-    reason: Annotated[str, typer.Option(callback=option.said, help="Why.")] = "resumed",
+    reason: Annotated[str, typer.Option(help="Why.")] = "resumed",
     operator: option.Operator = None,
     request_id: option.RequestId = None,
     ramp: option.Ramp = None,

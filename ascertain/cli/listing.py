@@ -37,6 +37,8 @@ STATE: Final = SearchAttributeKey.for_keyword(names.TASK_STATE)
 SINCE: Final = SearchAttributeKey.for_datetime(names.TASK_STATE_SINCE)
 ERROR_CLASS: Final = SearchAttributeKey.for_keyword(names.TASK_ERROR_CLASS)
 
+_NAME: Final = "a letter or digit, then at most 127 more or . _ : @ / -, can be"
+
 RUNNING: Final = "RUNNING"
 HELD: Final = "HELD"
 # What a run was labelled with that was ended from outside is no state of anything any more.
@@ -253,6 +255,18 @@ def checked_partition(name: str) -> str:
         BadParameter: It is none.
     """
     return checked(TypeAdapter(Partition), name, "partition")
+
+
+def checked_name(name: str, what: str) -> str:
+    """A name for something new, which stands in the commands that are printed for it as it is.
+
+    Raises:
+        BadParameter: A shell would read it as something else, or it is too long.
+    """
+    try:
+        return checked(TypeAdapter(TaskId), name, what)
+    except typer.BadParameter as error:
+        raise typer.BadParameter(f"{error.message}: {_NAME}") from None
 
 
 def checked_state(state: str) -> str:

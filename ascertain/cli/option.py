@@ -48,17 +48,6 @@ def moment(text: str | datetime) -> datetime:
     return found
 
 
-def said(given: str | None) -> str | None:
-    """What somebody said on purpose, which an unset variable of a shell leaves empty.
-
-    Raises:
-        BadParameter: It says nothing.
-    """
-    if given is not None and not given.strip():
-        raise typer.BadParameter("it is empty, as an unset variable is")
-    return given
-
-
 def apart(context: typer.Context, names: Collection[str], why: str) -> None:
     """Refuse options that would be passed over, given as the others are.
 
@@ -154,15 +143,12 @@ Ramp = Annotated[
 ]
 Operator = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME", callback=said, help="Who says so; the user of this machine if left out."
-    ),
+    typer.Option(metavar="NAME", help="Who says so; the user of this machine if left out."),
 ]
 RequestId = Annotated[
     str | None,
     typer.Option(
         metavar="ID",
-        callback=said,
         help="A repeat with the same id changes nothing; made up if left out.",
     ),
 ]
@@ -170,7 +156,7 @@ Metrics = Annotated[
     str | None,
     typer.Option(metavar="HOST:PORT", help="Serve /metrics, /live and /ready here."),
 ]
-Why = Annotated[str, typer.Option("--reason", callback=said, help="Why; kept for ever.")]
+Why = Annotated[str, typer.Option("--reason", help="Why; kept for ever.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace FILE if it is there already.")]
 # The pace of a replay.
 Canary = Annotated[int, typer.Option(min=1, max=1000, help="Items of the replay's first batch.")]

@@ -29,6 +29,7 @@ from ascertain.cli import (
     task_command,
     upkeep_command,
 )
+from ascertain.cli.filled import FilledGroup
 
 NAME: Final = "ascertain"
 APPLICATION: Final = ("workers.command", "starter.command", "drill.command")
@@ -40,6 +41,7 @@ def build() -> typer.Typer:
     """The command with everything that can be found here."""
     app = typer.Typer(
         name=NAME,
+        cls=FilledGroup,
         help="Tasks whose effects outside exist exactly once or provably not at all.",
         rich_markup_mode=None,
         pretty_exceptions_enable=False,

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from ascertain.cli import option, output, place
 from ascertain.cli.failure import asked_once
 from ascertain.cli.hold import holds
+from ascertain.cli.listing import checked_name
 from ascertain.contracts.fault import faults
 from ascertain.contracts.incident import PREFIX, Approval
 from ascertain.contracts.replay import (
@@ -86,9 +87,10 @@ async def start(replay_id: str | None, wish: Wish, config: Path | None, *, as_js
 
     Raises:
         Conflict: There is or was one of this id.
+        BadParameter: It is no id, or a part of the wish is not what a replay takes.
     """
     request = wish.request()
-    replay_id = replay_id or f"replay-{uuid4().hex[:12]}"
+    replay_id = checked_name(replay_id or f"replay-{uuid4().hex[:12]}", "replay")
     where = place.find(config)
     await (await operations(where)).start_replay(replay_id, request)
     if as_json:

@@ -27,7 +27,7 @@ async def migrate(
     """
     which = migration.Schema.LEDGER if outbox is None else migration.Schema.SERVICE
     part = "ledger" if outbox is None else "outbox"
-    url = outbox or place.find(config).ledger_url
+    url = place.find(config).ledger_url if outbox is None else outbox
     made: tuple[str, ...] = ()
     if check:
         await migration.check(url, which)

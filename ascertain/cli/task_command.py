@@ -208,9 +208,7 @@ def takeover(  # noqa: PLR0913 - each is one option of the command
     task: option.Task,
     action: Annotated[Action, typer.Argument(metavar="ACTION", help="What to do; see below.")],
     *,
-    reason: Annotated[
-        str, typer.Option(callback=option.said, help="Why; kept in the audit trail for ever.")
-    ],
+    reason: Annotated[str, typer.Option(help="Why; kept in the audit trail for ever.")],
     operator: option.Operator = None,
     version: Annotated[
         int | None,

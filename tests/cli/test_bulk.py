@@ -6,6 +6,8 @@ import hashlib
 import shutil
 import signal
 
+import pytest
+
 from ascertain.cli import failure
 from ascertain.door import admit
 from ascertain.errors import Conflict, NotFound
@@ -38,6 +40,29 @@ async def test_a_file_of_small_tasks_is_carried_in_one_stream_and_adds_up(deploy
     assert [len(found) for found in facts] == [1] * 7
     shown = await deployed.cli("stream", "status", name)
     assert f"Stream {name}: 7 tasks, 7 settled" in shown.out
+
+
+@pytest.mark.parametrize("name", ["bad id!", "-x", "a;b", "$(ls)", "a\n", "é", "n" * 129])
+async def test_a_new_stream_or_replay_has_a_name_that_a_printed_command_can_hold(cli, name):
+    for words in (
+        ("submit", "no-file", f"--bulk={name}"),
+        ("replay", "start", "--reason", "x", "--", name),
+    ):
+        told = await cli(*words, code=2)
+        assert f"{name!r} cannot be the name of a {words[0].replace('submit', 'stream')}: " in (
+            told.sentence
+        )
+
+
+@pytest.mark.parametrize("name", ["", "bad id!"])
+async def test_a_stream_of_an_odd_name_that_was_begun_before_can_be_paused(deployed, name):
+    why = ("--reason", "test")
+    missing = await deployed.cli("stream", "status", name, code=5 if name else 2)
+    assert missing.sentence.startswith(f"there is no stream {name}" if name else "Invalid value")
+    await Stream(deployed.client, name).open()
+    for word in ("pause", "resume"):
+        assert (await deployed.cli("stream", word, name, *why)).out.startswith(f"Stream {name}: ")
+    assert (await deployed.cli("stream", "status", name)).out.startswith(f"Stream {name}: ")
 
 
 async def test_a_smooth_task_of_a_stream_can_be_explained(deployed):

@@ -33,13 +33,14 @@ def python(code: str) -> str:
     return done.stdout
 
 
-def options(group: Any, *names: str) -> list[tuple[Any, Any]]:
-    """Those of all commands of a group that are called so, each behind its command."""
+def words(group: Any) -> list[tuple[Any, Any]]:
+    """What every command of a group takes, each behind its command, but for switches and streams."""
     found: list[tuple[Any, Any]] = []
     for command in group.commands.values():
         if hasattr(command, "commands"):
-            found += options(command, *names)
-        found += [(command, one) for one in command.params if {*names} & {*one.opts}]
+            found += words(command)
+        taken = [one for one in command.params if not getattr(one, "is_flag", False)]
+        found += [(command, one) for one in taken if f"{group.name} {one.name}" != "stream name"]
     return found
 
 
@@ -273,16 +274,14 @@ def test_actions_on_the_command_line_are_those_of_the_contract():
     assert get_args(Typed) == tuple(action.value for action in Action)
 
 
-async def test_what_is_empty_is_refused_wherever_somebody_says_who_or_why_or_names_a_request():
-    found = options(
-        typer.main.get_command(program.build()), "--operator", "--reason", "--request-id"
-    )
-    commands = {command.name for command, _ in found}
-    assert commands >= {"takeover", "pause", "resume", "restored", "approve", "start", "open"}
-    for command, option in found:
-        for given in ("", " "):
+def test_what_is_empty_is_refused_wherever_a_word_is_taken():
+    found = words(typer.main.get_command(program.build()))
+    told = {f"{command.name} {one.name}" for command, one in found}
+    assert told >= {"show task", "migrate outbox", "submit bulk", "create target", "approve step"}
+    for command, one in found:
+        for given in ("", " ", ["a", ""]):
             with pytest.raises(typer.BadParameter, match="it is empty"):
-                option.process_value(typer.Context(command), given)
+                one.process_value(typer.Context(command), given)
 
 
 @pytest.mark.parametrize(
@@ -302,7 +301,19 @@ async def test_an_option_that_would_be_passed_over_is_refused(cli, typed, said):
     assert said in (await cli(*typed.split(), code=2)).sentence
 
 
-async def test_an_unset_variable_is_nobody_and_no_request(cli):
-    for given in (("--operator", ""), ("--request-id", "")):
-        answer = await cli("pause", "p", "--reason", "x", *given, code=2)
-        assert f"Invalid value for '{given[0]}': it is empty" in answer.sentence
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        ("pause p --reason x --operator _", "--operator"),
+        ("pause p --reason x --request-id=_", "--request-id"),
+        ("migrate --outbox _", "--outbox"),
+        ("snapshot create _ --force", "FILE"),
+        ("replay start _ --reason x", "[REPLAY]"),
+        ("census --kind note.create --kind _", "--kind"),
+        ("show -- _", "TASK"),
+    ],
+)
+async def test_an_unset_variable_names_nobody_and_nothing(deployed, typed, named):
+    words = typed.replace("_", "").split(" ")
+    answer = await deployed.cli(*words, code=2)
+    assert f"Invalid value for '{named}': it is empty" in answer.sentence
