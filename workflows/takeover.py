@@ -23,12 +23,16 @@ from workflows.argument import decoded
 from workflows.content import admit_input, decision_about, effect_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ascertain.contracts.effect import Effect
     from ascertain.contracts.task import StepResult, Task
     from workflows.course import Course
     from workflows.effect import Pursuit
     from workflows.view import View
 
+# By these a person has an effect done again.
+AGAIN = frozenset({Action.DENY, Action.RETRY, Action.AMEND})
 # The shortest timer: what came before it is on record when it fires.
 AT_ONCE = timedelta(milliseconds=1)
 
@@ -61,13 +65,15 @@ class Meant:
 class Takeover:
     """The commands to one task, one after the other.
 
-    Each is for the open effect of the task's course, or for a settled step that is to be taken back.
+    Each is for the open effect of the task's course, or for a settled step that is to be taken back. Who has
+    an effect done again has the task ``go_on``, also where this run was only to find out.
     """
 
-    def __init__(self, course: Course, view: View) -> None:
+    def __init__(self, course: Course, view: View, go_on: Callable[[], None]) -> None:
         self.answers: Answers[CommandAnswer] = Answers()
         self._course = course
         self._view = view
+        self._go_on = go_on
         self._deciding = asyncio.Lock()
 
     def admit(self, content: object) -> None:
@@ -166,6 +172,12 @@ class Takeover:
             told = await meant.pursuit.decide(decision_about(effect, meant.recognisable))
             answer = _about(command, told)
             self._remember(effect.step, command, answer)
+            if (
+                answer.applied
+                and command.action in AGAIN
+                and workflow.patched(names.DECIDES_ON_RECORD)
+            ):
+                self._go_on()
             # If it was applied, the ledger says so.
             looks = answer.in_doubt and workflow.patched(names.LOOKS_AFTER_LOST_DECISION)
             if answer.applied or looks:
