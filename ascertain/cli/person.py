@@ -172,7 +172,8 @@ def _confirm(task_id: str, order: Order, seen: Seen) -> None:
     output.note(wording.sentence(said, seen.reason))
     if not sys.stdin.isatty():
         raise typer.BadParameter("nobody is there to confirm: say --yes, or which --version")
-    typer.confirm(f"{order.action} it as {order.operator}?", abort=True, err=True)
+    if not typer.confirm(f"{order.action} it as {order.operator}?", err=True):
+        raise CommandRefused(f"you said no, so nothing was done about task {task_id}")
 
 
 async def _give(client: Client, task_id: str, command: Command) -> CommandAnswer:

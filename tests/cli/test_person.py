@@ -158,14 +158,16 @@ class Asked:
         return self._process.returncode, err.decode()
 
 
-@pytest.mark.parametrize(("said", "code"), [("y", 0), ("n", 130)])
+@pytest.mark.parametrize(("said", "code"), [("y", 0), ("n", 4)])
 async def test_a_person_at_a_terminal_is_shown_the_version_and_asked(deployed, said, code):
     task_id = await quarantined(deployed)
     before = await row(deployed, task_id)
     async with Asked(deployed, task_id, "retry", "--reason", "x") as asked:
         assert f"QUARANTINED, version {before.version}" in asked.shown
         assert "retry it as ada? [y/N]" in asked.shown
-        assert (await asked.say(said))[0] == code
+        answered, err = await asked.say(said)
+    assert answered == code
+    assert ("you said no, so nothing was done" in err) == (said == "n")
     applied = [event.move for event in await deployed.ledger.audit(before.effect_id)][3:4]
     assert applied == (["retry"] if code == 0 else [])
 
