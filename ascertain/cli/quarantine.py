@@ -35,6 +35,7 @@ NEXT: Final[Mapping[str, str]] = {
     ),
     "fact_taken": "Its fact proves another effect: look which is right, then abandon or deny.",
 }
+_EVERY: Final = 100_000
 OTHERWISE: Final = "Explain one of them; retry if you do not know either, for it begins by asking."
 
 
@@ -71,21 +72,29 @@ async def list_causes(asked: listing.Filter, config: Path | None, *, as_json: bo
         await listing.list_tasks(asked, config, as_json=as_json)
         return
     asked.query()  # refuses names that nothing can have
-    found = None if asked.kind is None and not as_json else await listing.search(asked, config)
-    # A task's kind stands with Temporal alone.
-    of_kind = None if asked.kind is None or found is None else [task.task_id for task in found]
+    # A task's kind stands with Temporal alone. The limit is one of causes, whatever they count.
+    every = replace(asked, limit=_EVERY)
+    of_kind = None if asked.kind is None else await listing.search(every, config)
+    found = await listing.search(asked, config) if as_json and of_kind is None else of_kind or []
     async with where.ledger() as ledger:
-        groups = await ledger.upkeep.quarantined(asked.partition, of_kind)
-        taken = await _in_hands(asked, ledger.upkeep, config)
+        groups = await ledger.upkeep.quarantined(
+            asked.partition, None if of_kind is None else [task.task_id for task in of_kind]
+        )
+        taken = await _in_hands(every, ledger.upkeep, config)
         if not groups and not taken:
             await acquaintance.note_if_unknown(ledger, where, asked.partition)
+    first, left = groups[: asked.limit], len(groups) - asked.limit
+    if left > 0:
+        output.note(
+            f"{counted(left, 'more cause is', 'more causes are')} not shown: raise --limit."
+        )
     if as_json:
-        tasks = [task.document() for task in found or ()]
-        shown = {"groups": [document(group) for group in groups], "tasks": tasks}
+        tasks = [task.document() for task in found[: asked.limit]]
+        shown = {"groups": [document(group) for group in first], "tasks": tasks}
         output.document(shown | {"taken_over": taken})
         return
     if groups or not taken:
-        show(groups)
+        show(first)
     if taken:
         held = counted(taken, "effect is", "effects are")
         output.line(

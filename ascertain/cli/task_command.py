@@ -102,7 +102,9 @@ def list_(  # noqa: PLR0913 - each is one option of the command
     flat: Annotated[
         bool, typer.Option("--flat", help="With --quarantined: one line a task, not one a cause.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")] = 100,
+    limit: Annotated[
+        int, typer.Option(min=1, max=100_000, help="At most so many tasks, or causes.")
+    ] = 100,
     config: option.Config = None,
     as_json: option.Json = False,
 ) -> None:

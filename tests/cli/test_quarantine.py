@@ -29,6 +29,27 @@ async def test_what_waits_is_listed_by_its_cause_with_count_age_and_the_safe_nex
     assert tasks[1] not in table.out
 
 
+async def test_a_limit_is_one_of_causes_and_what_is_left_out_is_said(deployed):
+    waiting = [
+        await quarantined(deployed, kind, partition="few")
+        for kind in ("note.blind", "note.watched", "note.watched")
+    ]
+    asked = ("list", "--quarantined", "--partition", "few", "--limit", "1")
+    table = await deployed.cli(*asked)
+    assert len([line for line in table.out.splitlines() if " few " in line]) == 1
+    assert table.err == "1 more cause is not shown: raise --limit.\n"
+
+    async def of_kind():  # a search lags
+        found = (await deployed.cli(*asked, "--kind", "greeting", "--json")).document
+        assert (len(found["groups"]), len(found["tasks"])) == (1, 1)
+        return found["groups"][0]["count"] == 2
+
+    await wait_until(of_kind, what="a cause that counts all tasks of the kind")
+    whole = await deployed.cli(*asked[:-1], "2", "--json")
+    assert sum(group["count"] for group in whole.document["groups"]) == len(waiting)
+    assert whole.err == ""
+
+
 async def test_nothing_that_waits_is_said_in_one_line(deployed):
     answer = await deployed.cli("list", "--quarantined", "--partition", "nothing-here")
     assert answer.out == "Nothing waits for a person.\n"
