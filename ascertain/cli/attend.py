@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 from temporalio.client import WorkflowExecutionStatus
 
 from ascertain.cli import listing, poller
+from ascertain.cli.acquaintance import PARTITION
 from ascertain.cli.carried import Carried
 from ascertain.cli.failure import NotOver
-from ascertain.cli.listing import ERROR_CLASS, HELD, PARTITION, STATE
+from ascertain.cli.listing import ERROR_CLASS, HELD, STATE
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts.directive import UNSERVED
 from ascertain.contracts.effect import State

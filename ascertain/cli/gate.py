@@ -51,7 +51,7 @@ async def pause(change: Change, config: Path | None, *, wait: bool, as_json: boo
                     flying = await _drained(ledger, change.partition, flying)
             known = await acquaintance.known(ledger, where, change.partition)
             if known is False:
-                await acquaintance.note_unknown(ledger, change.partition)
+                await acquaintance.note_unknown(ledger, where, change.partition)
     if as_json:
         output.document(
             {
@@ -83,7 +83,7 @@ async def resume(change: Change, config: Path | None, *, wake_rate: float, as_js
             closed_yet = await _still_closed(ledger, change.partition)
             strange = change.partition not in before
             if strange and await acquaintance.known(ledger, where, change.partition) is False:
-                await acquaintance.note_unknown(ledger, change.partition)
+                await acquaintance.note_unknown(ledger, where, change.partition)
     blocked = any(other.partition == EVERY for other in closed_yet)
     woken: int | None = 0
     why = ""

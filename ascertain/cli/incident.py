@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 from pydantic import ValidationError
 
-from ascertain.cli import output, place, shape, wording
+from ascertain.cli import acquaintance, output, place, shape, wording
 from ascertain.cli.failure import asked_once
 from ascertain.cli.gate_command import EVERY
 from ascertain.cli.replay import operations, print_tally, tell
@@ -60,7 +60,9 @@ async def open_(
         )
     except ValidationError as error:
         raise typer.BadParameter(faults(error)) from None
-    await (await operations(place.find(config))).open_incident(request)
+    where = place.find(config)
+    await (await operations(where)).open_incident(request)
+    await acquaintance.note_if_unheard_of(where, partition=partition)
     if as_json:
         output.document({"incident_id": request.incident_id, **request.model_dump(mode="json")})
         return

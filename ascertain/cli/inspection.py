@@ -20,9 +20,9 @@ from ascertain.cli import (
     story,
     wording,
 )
+from ascertain.cli.acquaintance import KIND, PARTITION
 from ascertain.cli.failure import asked_once
 from ascertain.cli.known import RUNNING, Known, KnownEffect, Run
-from ascertain.cli.listing import KIND, PARTITION
 from ascertain.cli.text import plain, program
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -13,6 +12,7 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
 
 from ascertain.cli import acquaintance, output, place, shape, visibility, wording
+from ascertain.cli.acquaintance import KIND, PARTITION
 from ascertain.cli.gate_command import EVERY
 from ascertain.contracts import names
 from ascertain.contracts.effect import State
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from ascertain.contracts.gate import Gate
     from ascertain.contracts.outage import Outage
 
-KIND: Final = SearchAttributeKey.for_keyword(names.TASK_KIND)
-PARTITION: Final = SearchAttributeKey.for_keyword(names.TASK_PARTITION)
 STATE: Final = SearchAttributeKey.for_keyword(names.TASK_STATE)
 SINCE: Final = SearchAttributeKey.for_datetime(names.TASK_STATE_SINCE)
 ERROR_CLASS: Final = SearchAttributeKey.for_keyword(names.TASK_ERROR_CLASS)
@@ -170,7 +168,9 @@ async def list_tasks(asked: Filter, config: Path | None, *, as_json: bool) -> No
     """
     found = await search(asked, config)
     if not found:
-        await _note_if_unknown(asked.partition, config)
+        where = place.find(config)
+        await acquaintance.note_if_unheard_of(where, partition=asked.partition)
+        await acquaintance.note_if_no_kind(where, asked.kind)
     now = datetime.now(UTC)
     outages, opening = await _notices(asked.partition, config, now)
     if as_json:
@@ -202,15 +202,6 @@ async def list_tasks(asked: Filter, config: Path | None, *, as_json: bool) -> No
     )
     if len(found) == asked.limit:
         output.note(f"There may be more than these {asked.limit}: raise --limit.")
-
-
-async def _note_if_unknown(partition: str | None, config: Path | None) -> None:
-    where = place.find(config)
-    if partition is None or not where.has_ledger:
-        return
-    with suppress(AscertainError):
-        async with where.ledger() as ledger:
-            await acquaintance.note_if_unknown(ledger, where, partition)
 
 
 async def _notices(

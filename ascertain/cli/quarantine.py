@@ -83,6 +83,7 @@ async def list_causes(asked: listing.Filter, config: Path | None, *, as_json: bo
         taken = await _in_hands(every, ledger.upkeep, config)
         if not groups and not taken:
             await acquaintance.note_if_unknown(ledger, where, asked.partition)
+            await acquaintance.note_if_no_kind(where, asked.kind)
     first, left = groups[: asked.limit], len(groups) - asked.limit
     if left > 0:
         output.note(

@@ -10,7 +10,7 @@ from uuid import uuid4
 import typer
 from pydantic import ValidationError
 
-from ascertain.cli import option, output, place
+from ascertain.cli import acquaintance, option, output, place
 from ascertain.cli.failure import asked_once
 from ascertain.cli.hold import holds
 from ascertain.cli.listing import checked_name
@@ -93,6 +93,13 @@ async def start(replay_id: str | None, wish: Wish, config: Path | None, *, as_js
     replay_id = checked_name(replay_id or f"replay-{uuid4().hex[:12]}", "replay")
     where = place.find(config)
     await (await operations(where)).start_replay(replay_id, request)
+    chosen = request.selection
+    await acquaintance.note_if_unheard_of(
+        where,
+        partition=chosen.partition,
+        task_ids=chosen.task_ids,
+        effect_ids=chosen.effect_ids,
+    )
     if as_json:
         output.document({"replay_id": replay_id, **request.model_dump(mode="json")})
         return

@@ -95,7 +95,9 @@ def list_(  # noqa: PLR0913 - each is one option of the command
         ),
     ] = None,
     partition: Annotated[str | None, typer.Option(help="Of this partition only.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Of this kind of task only.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Of this kind of task only; not the kind of an effect.")
+    ] = None,
     quarantined: Annotated[
         bool, typer.Option("--quarantined", help="What waits for a person: --state QUARANTINED.")
     ] = False,

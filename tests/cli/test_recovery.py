@@ -70,6 +70,25 @@ async def test_a_replay_of_nothing_says_so_and_waits_for_nobody(deployed):
     assert "resume" not in shown.out
 
 
+async def test_what_is_named_for_a_replay_or_an_incident_and_nobody_knows_is_said_to_be_unknown(
+    deployed,
+):
+    task_id = await quarantined(deployed, partition="known")
+    names = {
+        "--partition": ("known", "No task of partition konwn is known; known: "),
+        "--task": (task_id, "The ledger knows no effect of task konwn.\n"),
+        "--effect": (deployed.effect_id(task_id), "The ledger knows no effect konwn.\n"),
+    }
+    for option, (meant, told) in names.items():
+        start = ("replay", "start", "--reason", "x", option)
+        assert (await deployed.cli(*start, meant)).err == ""
+        assert (await deployed.cli(*start, "konwn")).err.startswith(told)
+    for partition, told in (("known", ""), ("konwn", names["--partition"][1])):
+        opened = await deployed.cli("incident", "open", partition, "--reason", "x")
+        assert opened.err.startswith(told)
+        assert bool(opened.err) == bool(told)
+
+
 async def test_a_replay_that_cannot_be_is_refused_where_it_was_typed(deployed):
     answer = await deployed.cli("replay", "start", "--reason", "x", "--state", "SETTLED", code=2)
     assert "states" in answer.sentence

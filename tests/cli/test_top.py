@@ -78,6 +78,32 @@ async def test_a_partition_of_which_no_task_is_known_is_said_to_be_unknown_where
         assert "shown" in told
 
 
+async def test_a_partition_whose_tasks_are_all_done_is_among_those_that_are_known(deployed):
+    partition, task_id = deployed.new_id("finished"), deployed.new_id()
+    await deployed.cli(
+        "submit", deployed.file(deployed.task(task_id, partition=partition)), "--wait"
+    )
+
+    async def told():  # a search lags
+        answer = await deployed.cli("list", "--partition", partition.replace("sh", "hs"))
+        return partition in answer.err
+
+    await wait_until(told, what="a partition that is known")
+
+
+async def test_a_kind_of_which_no_task_is_known_is_said_to_be_unknown_and_to_be_one_of_effects(
+    deployed,
+):
+    await quarantined(deployed, partition="kinds")
+    for command in (("list",), ("list", "--quarantined"), ("list", "--quarantined", "--json")):
+        assert (await deployed.cli(*command, "--kind", "greeting")).err == ""
+        told = (await deployed.cli(*command, "--kind", "note.blind")).err
+        assert told.startswith("No task of kind note.blind, which is a kind of effect, is known; ")
+        assert "greeting" in told
+        told = (await deployed.cli(*command, "--kind", "greetign")).err
+        assert told.startswith("No task of kind greetign is known; known: ")
+
+
 async def test_at_a_terminal_it_stays_on_the_screen_and_leaves_it_as_it_was(deployed):
     ours, theirs = pty.openpty()
     process = await asyncio.create_subprocess_exec(
