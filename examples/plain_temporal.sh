@@ -33,6 +33,11 @@ gate() {
         --input "{\"partition\": \"$partition\", \"paused\": $1, \"operator\": \"$operator\", \"reason\": \"$2\"}"
 }
 
+# A task that nobody knows ends it before anything is paused; what ends it later is no reason to resume.
+status >/dev/null
+paused() { echo "partition $partition is paused, or about to be: resume it when that is right" >&2; }
+trap paused EXIT
+
 echo "== Pause: comes back when nothing of the partition can be sent any more"
 gate true "the provider is in trouble"
 
@@ -48,5 +53,6 @@ temporal workflow query --workflow-id "$task" --type timeline --output json
 
 echo "== Resume, and wake what was held instead of letting it look by itself"
 gate false "the provider is back, and what had stopped is decided"
+trap - EXIT
 temporal workflow signal --query "TaskPartition = '$partition' AND TaskState = 'HELD' AND ExecutionStatus = 'Running'" --name resume \
     --reason "partition $partition is open again" --yes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sysconfig
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def documented() -> list[str]:
     return found
 
 
-async def operated(deployment, temporal, *arguments: str) -> str:
+async def operated(deployment, temporal, *arguments: str, fails: bool = False) -> str:
     """What the script prints; nothing of this checkout is on its path but the Temporal CLI."""
     environment = {
         "PATH": f"{sysconfig.get_path('scripts')}:{os.defpath}",
@@ -56,7 +57,7 @@ async def operated(deployment, temporal, *arguments: str) -> str:
         env=environment,
     )
     out, _ = await process.communicate()
-    assert process.returncode == 0, out.decode()[-3000:]
+    assert (process.returncode != 0) == fails, out.decode()[-3000:]
     return out.decode()
 
 
@@ -94,6 +95,34 @@ async def test_one_script_of_plain_temporal_commands_takes_a_partition_through_a
     assert (gate.paused, gate.by) == (False, "ada")
     assert gate.reason == "the provider is back, and what had stopped is decided"
     assert deployment.submits(effect) == 1
+
+
+async def test_the_script_pauses_nothing_for_a_task_that_nobody_knows(deployments, temporal):
+    deployment = await deployments()
+    await deployment.worker()
+    said = await operated(deployment, temporal, "eur", "no-such-task", "ada", "f-1", fails=True)
+    assert "== Pause" not in said
+    assert await deployment.ledger.gates() == []
+
+
+async def test_the_script_says_that_a_partition_stays_paused_where_it_ends_early(
+    deployments, temporal
+):
+    deployment = await deployments()
+    await deployment.worker()
+    effect = await deployment.submit("smooth", step(), partition="eur")
+    await deployment.wait_for_row(effect, lambda row: row.state is State.SETTLED)
+    await deployment.result("smooth")
+    task_id = deployment.id("smooth")
+    said = await operated(deployment, temporal, "eur", task_id, "ada", "f-1", fails=True)
+    assert "partition eur is paused" in said.splitlines()[-1]
+    (gate,) = [gate for gate in await deployment.ledger.gates() if gate.partition == "eur"]
+    assert gate.paused
+
+
+@pytest.mark.parametrize("query", documented())
+def test_a_query_finds_tasks_and_no_other_workflow(query):
+    assert "WorkflowType = 'Task'" in query or re.search(r"TaskState (=|IN) ", query)
 
 
 def test_the_page_shows_the_script_that_is_run():
