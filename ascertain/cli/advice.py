@@ -86,6 +86,21 @@ UNASKABLE: Final[Mapping[Action, str]] = {
 }
 
 
+# ... and of a task that does nothing new any more, whatever its outside can be asked.
+GIVEN_UP: Final[Mapping[Action, str]] = {
+    Action.DENY: (
+        "You know that it does not exist. {asked} it is closed and not done again, for its task is cancelled "
+        "or being taken back."
+    ),
+    Action.AMEND: (
+        "You know that it does not exist, and its input was wrong. {asked} it is closed, and not done with "
+        "the new input either, for its task is cancelled or being taken back: deny says the same."
+    ),
+}
+_ASKED_FIRST: Final = "The outside is asked first; then"
+_NOT_ASKED: Final = "The outside cannot be asked, so on your word"
+
+
 @dataclass(frozen=True, slots=True)
 class Advice:
     """One thing that may be done now.
@@ -201,11 +216,17 @@ def _while_running(known: Known, program: str) -> Iterable[Advice]:
         if action is Action.AMEND:
             which += " --input JSON" if askable else " --input JSON --evidence JSON"
         command = f'{program} takeover {task} {action} {which} --reason "WHY"{by}'
-        meaning = MEANING[action] if askable else UNASKABLE.get(action, MEANING[action])
+        meaning = _meaning(action, known, askable=askable)
         if when is not None:
             meaning = f"{meaning} {too_early(when)}"
         yield Advice(command, meaning, action)
     yield from _undoing(known, program)
+
+
+def _meaning(action: Action, known: Known, *, askable: bool) -> str:
+    if known.gives_up and action in GIVEN_UP:
+        return GIVEN_UP[action].format(asked=_ASKED_FIRST if askable else _NOT_ASKED)
+    return MEANING[action] if askable else UNASKABLE.get(action, MEANING[action])
 
 
 def _in_hands_of(effect_id: str, known: Known) -> str:

@@ -10,6 +10,7 @@ from ascertain import keys, policy
 from ascertain.cli.advice import HELD
 from ascertain.cli.gate_command import EVERY
 from ascertain.cli.wording import NOTE, REFUSED_WRITE, UNSENDABLE
+from ascertain.contracts.command import Action
 from ascertain.contracts.effect import (
     ABSENT_KEYED,
     BUDGET,
@@ -63,6 +64,16 @@ class KnownEffect:
     def open(self) -> bool:
         """Whether it can still move."""
         return self.row.state in OPEN
+
+    @property
+    def ordered_back(self) -> bool:
+        """Whether a person ordered that it be taken back."""
+        return any(
+            told.move == NOTE
+            and told.evidence.source == "person"
+            and told.evidence.rule == Action.UNDO
+            for told in self.trail
+        )
 
     @property
     def proven_absent(self) -> bool:
@@ -137,6 +148,14 @@ class Known:
         if opened is None or opened.effect_id != effect_id or opened.standing is None:
             return None
         return opened.standing.askable
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether its open step is not done any more once it is known not to exist: undos alone still are."""
+        opened = self.status.open if self.status is not None else None
+        if self.status is None or opened is None or opened.step.endswith(keys.UNDO_SUFFIX):
+            return False
+        return self.status.cancelling or any(effect.ordered_back for effect in self.effects)
 
     @property
     def askable_again(self) -> bool:

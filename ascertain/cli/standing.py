@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _STATES: Final[Mapping[State, str]] = {
     State.REFUSED: "The outside said no for good. Nothing happened.",
-    State.ABANDONED: "It was given up: by a person, or because its task was cancelled.",
+    State.ABANDONED: "It was given up: by a person, or because its task was cancelled or taken back.",
     State.SUPERSEDED: "It was replaced by a new input; this one is never done.",
     State.CLEAR: "It provably does not exist outside, so it may be done.",
     State.UNKNOWN: (

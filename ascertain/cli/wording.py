@@ -218,7 +218,7 @@ def _refused_write(told: AuditEvent) -> str:
 
 
 def _withdraw(_told: AuditEvent) -> str:
-    return "Its task was cancelled before it was done, so it is not done any more."
+    return "Its task was cancelled or taken back before it was done, so it is not done any more."
 
 
 def _note(told: AuditEvent) -> str:

@@ -116,8 +116,8 @@ def found(external_id: str = "fact-9") -> Found:
     return Found(receipt=Receipt(external_id=external_id))
 
 
-def person(said: str, by: str = "ada", **body: object) -> Evidence:
-    return Evidence(source="person", rule="said", detail=f"{by}: {said}", body=body)
+def person(said: str, by: str = "ada", rule: str = "said", **body: object) -> Evidence:
+    return Evidence(source="person", rule=rule, detail=f"{by}: {said}", body=body)
 
 
 async def decide(night: Night, move: Move, state: State, why: str, **changes: object) -> None:

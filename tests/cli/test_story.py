@@ -9,11 +9,13 @@ from datetime import timedelta
 import pytest
 
 from ascertain.cli import advice, story, wording
+from ascertain.cli.known import KnownEffect
 from ascertain.contracts.command import Action
 from ascertain.contracts.effect import Evidence, Receipt, State
 from ascertain.contracts.finding import Differs, Several
 from ascertain.contracts.gate import GateChange
 from ascertain.contracts.outcome import Refused
+from ascertain.contracts.semantics import LookupBy
 from ascertain.contracts.status import TimelineEntry
 from ascertain.contracts.task import StepResult, TaskOutcome, TaskResult
 from ascertain.machine import Move
@@ -26,6 +28,7 @@ from tests.cli.cases import (
     done,
     lost,
     never_left,
+    person,
     quarantine,
     text,
 )
@@ -344,6 +347,43 @@ async def test_a_cancelled_task_with_a_clear_effect_needs_nothing():
     night = Night()
     await night.attempt(never_left())
     assert story.tell(await night.known("CANCELED")).safe_next == ()
+
+
+@pytest.mark.parametrize(
+    ("lookup", "asked"),
+    [
+        (LookupBy.REFERENCE, "The outside is asked first; then it is"),
+        (None, "The outside cannot be asked, so on your word it is"),
+    ],
+)
+async def test_what_is_denied_of_a_task_that_begins_nothing_new_is_not_told_to_be_done_again(
+    lookup, asked
+):
+    night = Night(lookup)
+    await night.attempt(lost())
+    if lookup is None:
+        await quarantine(night)
+    else:
+        night.later(60)
+        await night.finding(Several(external_ids=("fact-1", "fact-2")))
+    known = await night.known(doing="quarantined")
+    (effect,) = known.effects
+    told = effect.trail[-1].model_copy(
+        update={"move": wording.NOTE, "evidence": person("ordered twice", rule="undo")}
+    )
+    other = KnownEffect(effect.row.model_copy(update={"step": "first"}), (told,))
+    for given_up in (
+        replace(known, status=known.status.model_copy(update={"cancelling": True})),
+        replace(known, effects=(other, effect)),
+    ):
+        meanings = {item.action: item.meaning for item in story.tell(given_up).safe_next}
+        assert f"{asked} closed and not done again" in meanings[Action.DENY]
+        assert f"{asked} closed, and not done with the new input" in meanings[Action.AMEND]
+    undo = known.status.open.model_copy(update={"step": "charge~undo"})
+    status = known.status.model_copy(update={"open": undo, "cancelling": True})
+    meanings = {i.action: i.meaning for i in story.tell(replace(known, status=status)).safe_next}
+    assert "done again" in meanings[Action.DENY]
+    assert "not done again" not in meanings[Action.DENY]
 
 
 async def test_commands_that_were_not_applied_are_told():
