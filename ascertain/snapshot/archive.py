@@ -21,6 +21,7 @@ from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
 
 from pydantic import ValidationError
 
+from ascertain.contracts.fault import faults
 from ascertain.contracts.snapshot import FileDigest, Manifest
 from ascertain.errors import AscertainError
 
@@ -118,7 +119,7 @@ class Reader:
         except KeyError:
             raise BrokenSnapshot("it has no manifest.json, so it is no snapshot") from None
         except ValidationError as error:
-            raise BrokenSnapshot(f"its manifest cannot be read: {error}") from None
+            raise BrokenSnapshot(f"its {MANIFEST} cannot be read: {faults(error)}") from None
 
     @classmethod
     @contextmanager
@@ -149,7 +150,13 @@ class Reader:
         return FileDigest(bytes=length, sha256=hashed.hexdigest())
 
     def lines(self, name: str) -> Iterator[bytes]:
-        """A file line by line."""
+        """A file line by line.
+
+        Raises:
+            BrokenSnapshot: There is no such file.
+        """
+        if name not in self._archive.namelist():
+            raise BrokenSnapshot(f"{name} is missing")
         with self._archive.open(name) as opened:
             yield from opened
 

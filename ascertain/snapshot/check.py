@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from temporalio.client import WorkflowHistory
 
 from ascertain.contracts.effect import AuditEvent, EffectRow
+from ascertain.contracts.fault import faults
 from ascertain.errors import BrokenChain
 from ascertain.ledger.audit import verify_chain
 from ascertain.ports import Trail
@@ -83,8 +84,9 @@ def _trail(line: bytes, manifest: Manifest) -> Trail:
         row = {**row, "frozen": base64.b64decode(row["frozen"]), "now": manifest.taken_at}
         events = tuple(AuditEvent.model_validate(event) for event in told["audit"])
         return Trail(EffectRow.model_validate(row), events)
-    except (KeyError, TypeError, ValueError, ValidationError) as error:
-        raise BrokenSnapshot(f"a line of {archive.EFFECTS} is no effect: {error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        why = faults(error) if isinstance(error, ValidationError) else error
+        raise BrokenSnapshot(f"a line of {archive.EFFECTS} is no effect: {why}") from error
 
 
 def _chain(trail: Trail) -> None:

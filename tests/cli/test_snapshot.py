@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import json
+from zipfile import ZipFile
 
 from tests.cli.test_tasks import quarantined
+
+NO_EFFECT = '{"effect": {"frozen": ""}, "audit": []}'
 
 
 async def test_a_snapshot_is_created_verified_and_shown(deployed, tmp_path):
@@ -34,5 +37,28 @@ async def test_a_snapshot_needs_no_server_to_be_checked_and_a_damaged_one_is_tol
     file.write_bytes(b"PK\x03\x04 and so on")
     answer = await cli("snapshot", "verify", str(file), code=8)
     assert "is no whole archive" in answer.sentence
+    whole = {
+        "taken_at": "2026-03-04T03:00:00Z",
+        "namespace": "default",
+        "scope": {},
+        "counts": {},
+        "files": {},
+        "content": "",
+    }
+    for files, said in (
+        ({"manifest.json": "{}"}, "its manifest.json cannot be read: taken_at: is missing; "),
+        ({"manifest.json": "half"}, "its manifest.json cannot be read: value: Invalid JSON"),
+        ({"manifest.json": json.dumps(whole)}, "effects.jsonl is missing"),
+        (
+            {"manifest.json": json.dumps(whole), "effects.jsonl": NO_EFFECT},
+            "a line of effects.jsonl is no effect: effect_id: is missing; ",
+        ),
+    ):
+        with ZipFile(file, "w") as archive:
+            for name, content in files.items():
+                archive.writestr(name, content)
+        answer = await cli("snapshot", "show", str(file), code=8)
+        assert answer.sentence.startswith(said)
+        assert "pydantic" not in answer.sentence
     missing = await cli("snapshot", "show", str(tmp_path / "nowhere.zip"), code=2)
     assert "there is no file" in missing.sentence
