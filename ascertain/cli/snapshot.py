@@ -14,6 +14,7 @@ from ascertain.cli.listing import checked
 from ascertain.cli.progress import Progress
 from ascertain.contracts.snapshot import Scope
 from ascertain.contracts.value import Partition
+from ascertain.errors import InvalidSettings
 from ascertain.snapshot import check, taking
 from ascertain.snapshot.archive import Reader
 
@@ -31,7 +32,7 @@ async def create(
     Raises:
         LedgerDown: The ledger did not answer; there is no archive.
         TemporalDown: Temporal did not answer; there is no archive.
-        InvalidSettings: The file cannot be written.
+        BadParameter: The file cannot be written.
     """
     if partition is not None:
         checked(TypeAdapter(Partition), partition, "partition")
@@ -40,14 +41,17 @@ async def create(
     client = await where.client()
     progress = Progress()
     async with where.ledger() as ledger:
-        taken = await taking.take(
-            ledger,
-            client,
-            scope,
-            target,
-            taken_at=datetime.now(UTC),
-            on_progress=progress.show,
-        )
+        try:
+            taken = await taking.take(
+                ledger,
+                client,
+                scope,
+                target,
+                taken_at=datetime.now(UTC),
+                on_progress=progress.show,
+            )
+        except InvalidSettings as error:  # as of every file that a command line names
+            raise typer.BadParameter(str(error)) from error
     progress.clear()
     if as_json:
         told = _document(taken.manifest)

@@ -32,6 +32,16 @@ async def test_a_snapshot_is_created_verified_and_shown(deployed, tmp_path):
     assert file.read_bytes() != kept
 
 
+async def test_a_file_that_cannot_be_written_is_told_alike_by_every_command(deployed, tmp_path):
+    task_id = await quarantined(deployed, partition="snap-w")
+    for file, why in ((tmp_path / "no" / "x", "No such file"), (tmp_path, "Is a directory")):
+        for words in (("snapshot", "create", str(file)), ("report", task_id, "--out", str(file))):
+            told = (await deployed.cli(*words, "--force", code=2)).sentence
+            assert str(file) in told
+            assert why in told
+    assert list(tmp_path.iterdir()) == []
+
+
 async def test_a_snapshot_needs_no_server_to_be_checked_and_a_damaged_one_is_told(cli, tmp_path):
     file = tmp_path / "damaged.zip"
     file.write_bytes(b"PK\x03\x04 and so on")
