@@ -43,8 +43,12 @@ class Exposition:
         registry: What ``/metrics`` shows.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, option: str = "--metrics") -> None:
         """Prepare it.
+
+        Args:
+            address: Where it listens.
+            option: Of the command, that names another one.
 
         Raises:
             InvalidSettings: The address cannot be read.
@@ -52,6 +56,7 @@ class Exposition:
         self.ready = False
         self.registry = CollectorRegistry()
         self._address = address
+        self._option = option
         self._host, self._port = split(address)
         app = web.Application()
         app.router.add_get("/metrics", self._metrics)
@@ -67,7 +72,8 @@ class Exposition:
             await self._runner.cleanup()
             why = error.strerror or str(error)
             raise InvalidSettings(
-                f"metrics cannot be served at {self._address}: {why}; choose another address with --metrics"
+                f"metrics cannot be served at {self._address}: {why}; choose another address with "
+                f"{self._option}"
             ) from error
         return self
 

@@ -46,6 +46,7 @@ def worker(  # noqa: PLR0913 - each is one option of the command
         str | None,
         typer.Option(
             metavar="HOST:PORT",
+            callback=option.address,
             help="Serve /metrics, /live and /ready here; else as [worker] metrics says.",
         ),
     ] = None,
@@ -53,6 +54,7 @@ def worker(  # noqa: PLR0913 - each is one option of the command
         str | None,
         typer.Option(
             metavar="HOST:PORT",
+            callback=option.address,
             help="Serve the Temporal SDK's own /metrics here; else as [worker] temporal_metrics says.",
         ),
     ] = None,

@@ -56,7 +56,7 @@ async def serve(address: str, every: timedelta, config: Path | None, *, as_json:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, telemetry.shutdown)
-        exposition = await stack.enter_async_context(Exposition(address))
+        exposition = await stack.enter_async_context(Exposition(address, "--listen"))
         telemetry.measure(SERVICE, exposition.registry)
         watch.install()
         exposition.ready = True

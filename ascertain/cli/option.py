@@ -48,6 +48,23 @@ def moment(text: str | datetime) -> datetime:
     return found
 
 
+def address(given: str | None) -> str | None:
+    """Where to listen: ``HOST:PORT``.
+
+    Raises:
+        BadParameter: It is no such address.
+    """
+    if given is not None:
+        from ascertain.errors import InvalidSettings  # noqa: PLC0415 - costs what --help need not pay
+        from ascertain.exposition import split  # noqa: PLC0415
+
+        try:
+            split(given)
+        except InvalidSettings as error:
+            raise typer.BadParameter(str(error)) from error
+    return given
+
+
 def apart(context: typer.Context, names: Collection[str], why: str) -> None:
     """Refuse options that would be passed over, given as the others are.
 
@@ -154,7 +171,9 @@ RequestId = Annotated[
 ]
 Metrics = Annotated[
     str | None,
-    typer.Option(metavar="HOST:PORT", help="Serve /metrics, /live and /ready here."),
+    typer.Option(
+        metavar="HOST:PORT", callback=address, help="Serve /metrics, /live and /ready here."
+    ),
 ]
 Why = Annotated[str, typer.Option("--reason", help="Why; kept for ever.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace FILE if it is there already.")]

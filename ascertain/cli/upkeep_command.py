@@ -147,7 +147,9 @@ def metrics(
     listen: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT", help="Serve them here until stopped; else they are printed once."
+            metavar="HOST:PORT",
+            callback=option.address,
+            help="Serve them here until stopped; else they are printed once.",
         ),
     ] = None,
     every: Annotated[

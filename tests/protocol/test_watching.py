@@ -150,21 +150,34 @@ async def said(*words, **environment):
     return process.returncode, err.decode()
 
 
-@pytest.mark.parametrize("option", ["--metrics", "--temporal-metrics"])
-async def test_an_address_that_is_taken_ends_a_worker_with_what_to_do(deployments, option):
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [("worker", "--metrics"), ("worker", "--temporal-metrics"), ("metrics", "--listen")],
+)
+async def test_an_address_that_is_taken_ends_a_process_with_what_to_do(
+    deployments, command, option
+):
     deployment = await deployments()
     with closing(socket.socket()) as other:
         other.bind(("127.0.0.1", free_port()))
         other.listen()
         address = f"127.0.0.1:{other.getsockname()[1]}"
-        code, err = await said("worker", option, address, **deployment.variables)
+        code, err = await said(command, option, address, **deployment.variables)
     assert code == 7
     assert f"metrics cannot be served at {address}" in err
     assert f"choose another address with {option}" in err
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("command", [("worker", "--metrics"), ("metrics", "--listen")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("worker", "--metrics"),
+        ("worker", "--temporal-metrics"),
+        ("metrics", "--listen"),
+        ("relay", "--metrics"),
+    ],
+)
 async def test_what_is_no_address_is_refused(command):
     code, err = await said(*command, "9464", ASCERTAIN_LEDGER_URL="postgresql://127.0.0.1:9/x")
-    assert (code, "'9464' is no address such as 127.0.0.1:9464" in err) == (7, True), err
+    assert (code, "'9464' is no address such as 127.0.0.1:9464" in err) == (2, True), err
