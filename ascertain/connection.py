@@ -26,6 +26,8 @@ DEFAULT_ADDRESS = "localhost:7233"
 RPC_TIMEOUT: Final = timedelta(seconds=10)
 # How the SDK's own client words that TLS ended at the server's certificate, and why.
 _UNTRUSTED: Final = re.compile(r"InvalidCertificate\((\w+)")
+# How the server words that nobody takes a query; its status is that of other refusals too.
+_UNSERVED: Final = "no poller seen for task queue"
 
 
 async def connect_temporal(profile: str | None = None) -> Client:
@@ -95,6 +97,11 @@ def answered(what: str) -> Generator[None]:
             raise NotFound(f"could not {what}: {error.message}") from error
         if error.status is RPCStatusCode.INVALID_ARGUMENT:
             raise InvalidTask(f"could not {what}: {error.message}") from error
+        if _UNSERVED in error.message:
+            raise TemporalDown(
+                f"could not {what}: no worker was seen on its task queue lately, so nobody can answer; start "
+                "one with `ascertain worker`"
+            ) from error
         raise TemporalDown(f"could not {what}: {error.status.name} {error.message}") from error
 
 

@@ -34,6 +34,7 @@ from ascertain.errors import (
     NotFound,
     SetupError,
     TaskEnded,
+    TemporalDown,
     Unavailable,
 )
 from ascertain.ports import EffectFilter
@@ -211,7 +212,8 @@ async def _told(client: Client, task_id: str, run: Run) -> Side:
             return await _failed(client, task_id, run) if run.state == "FAILED" else Side(run)
     except (TimeoutError, AscertainError) as error:
         why = str(error) or f"nobody did within {_ANSWER_WITHIN_S} s"
-        return Side(run, gaps=(f"No worker answered for the task: {why}",))
+        silent = TemporalDown.exit_code if run.state == RUNNING else 0
+        return Side(run, gaps=(f"No worker answered for the task: {why}",), exit_code=silent)
 
 
 async def _failed(client: Client, task_id: str, run: Run) -> Side:

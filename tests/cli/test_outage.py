@@ -4,7 +4,11 @@ import asyncio
 import json
 
 import pytest
+from temporalio.service import RPCError, RPCStatusCode
 
+from ascertain.connection import answered
+from ascertain.contracts import names
+from ascertain.errors import TemporalDown
 from starter.process import free_port
 from starter.temporal import TemporalServer
 from tests.cli.conftest import Cli
@@ -132,3 +136,24 @@ async def test_a_gate_is_told_as_open_where_its_tasks_are_looked_for_in_no_names
     assert (
         "Held tasks were not woken (could not list tasks: the Temporal server has no" in answer.err
     )
+
+
+async def test_a_task_that_no_worker_answers_for_is_not_shown_as_the_whole_case(deployed):
+    task_id = deployed.new_id("unserved")
+    handle = await deployed.client.temporal.start_workflow(
+        names.TASK_WORKFLOW, deployed.task(task_id), id=task_id, task_queue="nobody"
+    )
+    answer = await deployed.cli("show", task_id, code=6)
+    assert "No worker answered for the task: nobody did within 5 s" in answer.out
+    assert "That is not the whole case" in answer.out
+    assert "  ascertain worker\n" in answer.out
+    await handle.terminate()
+
+
+def test_a_query_that_no_worker_can_take_is_told_with_how_one_is_started():
+    told = "no poller seen for task queue recently, worker may be down"
+    with (
+        pytest.raises(TemporalDown, match=r"could not ask r-1: no worker .* `ascertain worker`"),
+        answered("ask r-1"),
+    ):
+        raise RPCError(told, RPCStatusCode.FAILED_PRECONDITION, b"")
