@@ -28,7 +28,8 @@ _BY_HAND: Final = "; nothing is known to be changed: give the same command again
 EXIT_CODES: Final = {
     0: "It worked. For `result` and `--wait`: the task is `DONE`, every step exists outside.",
     UNEXPECTED: "An error that nobody foresaw; `--debug` shows where it comes from. "
-    "For `conform`, `demo`, `drill` and `explore`: what should have held did not.",
+    "For `conform`, `demo`, `drill` and `explore`: what should have held did not. "
+    "Or standard output cannot be written; what was done before stands.",
     USAGE: "The command line or the task is wrong. Nothing of it was stored.",
     3: "The same id was used before with other content; the first content stands.",
     4: "A person's command was not applied; the message says what stands in its way.",
@@ -122,6 +123,8 @@ def report(error: BaseException, *, as_json: bool) -> int:
             output.flush()
         except output.PipeClosed:
             return PIPE_CLOSED
+        except output.Unwritable:  # the error itself is told, and says more
+            return exit_code
     return exit_code
 
 

@@ -6,9 +6,10 @@ import json
 import os
 import sys
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from ascertain.cli.text import as_typed, plain
+from ascertain.errors import AscertainError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,12 @@ _WIDE = 10_000
 
 class PipeClosed(Exception):
     """Nobody reads our standard output any more. Not an error."""
+
+
+class Unwritable(AscertainError):
+    """Standard output takes nothing: its disk is full. What the command did stands."""
+
+    code: ClassVar[str] = "unwritable"
 
 
 def never_fail_on_a_character() -> None:
@@ -82,21 +89,26 @@ def flush() -> None:
 
     Raises:
         PipeClosed: Nobody reads it.
+        Unwritable: It cannot go out.
     """
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        _close()
+    except OSError as error:
+        _close(error)
 
 
 def _write(text: str) -> None:
     try:
         sys.stdout.write(text)
-    except BrokenPipeError:
-        _close()
+    except OSError as error:
+        _close(error)
 
 
-def _close() -> None:
+def _close(error: OSError) -> NoReturn:
     # The interpreter flushes standard output once more at its end, and must find somebody who reads.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    raise PipeClosed
+    if isinstance(error, BrokenPipeError):
+        raise PipeClosed from error
+    raise Unwritable(
+        f"standard output cannot be written: {error.strerror}; what was done before stands"
+    ) from error

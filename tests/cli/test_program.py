@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,6 +97,7 @@ async def test_a_command_line_that_is_wrong_is_told_in_one_sentence(cli):
     assert "'soon' is no length of time such as 30, 90s, 5m or 2h" in answer.sentence
 
 
+FULL = "standard output cannot be written: No space left on device; what was done before stands"
 UNFORESEEN = "sys.modules['ascertain.cli.version'] = None; sys.exit(program.run({}))"
 
 
@@ -142,6 +144,29 @@ async def test_a_reader_that_goes_away_is_no_error(deployed):
     os.close(writing)
     _, err = await process.communicate()
     assert (process.returncode, err) == (failure.PIPE_CLOSED, b"")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("version",), 1, FULL),
+        (("version", "--json"), 1, FULL),
+        (("shwo", "--json"), 2, "No such command 'shwo'"),
+    ],
+)
+def test_a_standard_output_that_is_full_is_told_in_one_sentence(words, code, said):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [PROGRAM, *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            text=True,
+            timeout=60,
+        )
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"ascertain: {said}")
+    assert done.returncode == code
 
 
 async def test_ctrl_c_ends_a_command_with_130_and_no_traceback(deployed):
