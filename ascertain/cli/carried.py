@@ -5,6 +5,7 @@ Only the ledger tells what became of it.
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -14,13 +15,14 @@ from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import StepResult, TaskOutcome, TaskResult
-from ascertain.errors import NotFound
+from ascertain.ending import FORGOTTEN
+from ascertain.errors import AlreadyOver, AscertainError, CommandRefused, NotFound
 from ascertain.keys import UNDO_SUFFIX
 from ascertain.ports import EffectFilter
 from ascertain.stream import workflow_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from ascertain.cli.place import Place
     from ascertain.client import Client
@@ -75,6 +77,21 @@ class Carried:
             )
         return told
 
+    async def missed(self, refusal: NotFound) -> AscertainError:
+        """What a command is told that finds no workflow of it; the refusal where no ledger tells more."""
+        try:
+            if await self.client.ended(self.task_id) != FORGOTTEN:
+                return refusal
+            told = await self.result()
+            if told is None:
+                return CommandRefused(f"task {self.task_id} {await self._waits()}")
+        except AscertainError:
+            return refusal
+        return AlreadyOver(
+            f"task {self.task_id} is {told.outcome}, so nothing can be told it any more: a stream carried "
+            "it, or it ended longer ago than Temporal keeps"
+        )
+
     def listed(self, result: TaskResult) -> Listed:
         """The same as a list shows it; what kind of task it was stands nowhere."""
         since = max(row.state_since for row in self._rows)
@@ -107,6 +124,19 @@ class Carried:
             running = [run.id.removeprefix(workflow_id("")) async for run in found]
         looks = " or ".join(f"`ascertain stream status {name}`" for name in running)
         return looks and f"{looks} says how far that is"
+
+
+@asynccontextmanager
+async def commanding(client: Client, where: Place, task_id: str) -> AsyncGenerator[None]:
+    """Say of a task that cannot be told anything what stands in the ledger, if Temporal does not have it.
+
+    Raises:
+        AlreadyOver, CommandRefused: Instead of ``NotFound``, where the ledger knows it.
+    """
+    try:
+        yield
+    except NotFound as refusal:
+        raise await Carried(client, where, task_id, lambda _: None).missed(refusal) from refusal
 
 
 def result_of(task_id: str, rows: Sequence[EffectRow]) -> TaskResult | None:

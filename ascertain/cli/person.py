@@ -13,6 +13,7 @@ import typer
 from pydantic import ValidationError
 
 from ascertain.cli import option, output, place, wording
+from ascertain.cli.carried import commanding
 from ascertain.cli.failure import AwaitsSecond, Declined, InDoubt
 from ascertain.contracts.command import Action, Command
 from ascertain.contracts.fault import faults
@@ -99,17 +100,8 @@ async def takeover(
         raise typer.BadParameter("with --json the --version that was looked at must be given")
     where = place.find(config)
     client = await where.client()
-    before = None
-    if order.version is None and order.request_id is not None:
-        # What it was applied to may be closed, and another effect open: the answer is looked for first.
-        before = await client.answered_before(task_id, replace(order, version=1).command())
-    if order.version is None and before is None:
-        undo = order.action == Action.UNDO
-        seen = await (_settled(where, client, task_id, order) if undo else _open(client, task_id))
-        order = replace(order, version=seen.version, effect_id=order.effect_id or seen.effect_id)
-        if not sure:
-            _confirm(task_id, order, seen)
-    answer = before or await _give(client, task_id, order.command())
+    async with commanding(client, where, task_id):
+        answer = await _answer(where, client, task_id, order, sure=sure)
     if answer.pending:
         raise AwaitsSecond(f"task {task_id}: {answer.message}", answer.model_dump(mode="json"))
     if answer.in_doubt:
@@ -120,6 +112,22 @@ async def takeover(
         output.document(answer.model_dump(mode="json"))
     else:
         output.line(wording.sentence(f"Task {task_id}", answer.message))
+
+
+async def _answer(
+    where: Place, client: Client, task_id: str, order: Order, *, sure: bool
+) -> CommandAnswer:
+    before = None
+    if order.version is None and order.request_id is not None:
+        # What it was applied to may be closed, and another effect open: the answer is looked for first.
+        before = await client.answered_before(task_id, replace(order, version=1).command())
+    if order.version is None and before is None:
+        undo = order.action == Action.UNDO
+        seen = await (_settled(where, client, task_id, order) if undo else _open(client, task_id))
+        order = replace(order, version=seen.version, effect_id=order.effect_id or seen.effect_id)
+        if not sure:
+            _confirm(task_id, order, seen)
+    return before or await _give(client, task_id, order.command())
 
 
 async def _status(client: Client, task_id: str) -> TaskStatus:

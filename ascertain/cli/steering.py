@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from ascertain.cli import attend, listing, output, place, shape
+from ascertain.cli.carried import commanding
 from ascertain.cli.failure import NOT_DONE, leaving
 from ascertain.contracts.task import TaskOutcome
 
@@ -64,8 +65,10 @@ async def reconcile(task_id: str, config: Path | None, *, as_json: bool) -> None
     Raises:
         NotFound: There is no such task; ``AlreadyOver``: it is over.
     """
-    client = await place.find(config).client()
-    await client.reconcile_now(task_id)
+    where = place.find(config)
+    client = await where.client()
+    async with commanding(client, where, task_id):
+        await client.reconcile_now(task_id)
     if as_json:
         output.document({"task_id": task_id, "asked": True})
     else:
@@ -78,8 +81,10 @@ async def cancel(task_id: str, config: Path | None, *, as_json: bool) -> None:
     Raises:
         NotFound: There is no such task; ``AlreadyOver``: it is over.
     """
-    client = await place.find(config).client()
-    await client.cancel(task_id)
+    where = place.find(config)
+    client = await where.client()
+    async with commanding(client, where, task_id):
+        await client.cancel(task_id)
     if as_json:
         output.document({"task_id": task_id, "cancelling": True})
     else:

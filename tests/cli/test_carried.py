@@ -43,6 +43,25 @@ async def test_the_outcome_of_a_task_that_a_stream_carried_is_told_from_the_ledg
     assert told.out.startswith(f"Task {refused}: REFUSED.")
 
 
+COMMANDS = (
+    ("takeover", "{}", "take", "--reason", "x", "--yes"),
+    ("takeover", "{}", "take", "--reason", "x", "--version", "2"),
+    ("reconcile", "{}"),
+    ("cancel", "{}"),
+)
+
+
+async def test_a_command_to_a_task_that_a_stream_carried_is_told_what_became_of_it(deployed):
+    task_id = deployed.new_id()
+    file = deployed.file(deployed.task(task_id), name="c.jsonl")
+    await deployed.cli("submit", file, "--bulk", deployed.new_id("stream"))
+    for command in COMMANDS:
+        told = await deployed.cli(*(word.format(task_id) for word in command), code=4)
+        assert told.sentence.startswith(
+            f"task {task_id} is DONE, so nothing can be told it any more: a stream carried it"
+        )
+
+
 async def test_what_carries_a_task_without_a_workflow_is_told_while_it_is_not_over(deployed):
     stream, task_id = Stream(deployed.client, deployed.new_id("stream")), deployed.new_id()
     effect = Effect(
@@ -60,6 +79,9 @@ async def test_what_carries_a_task_without_a_workflow_is_told_while_it_is_not_ov
         told = await deployed.cli(command, task_id, "--within", "3s", code=NotOver.exit_code)
         assert f"Task {task_id} has no workflow of its own, so a stream that runs is" in told.err
         assert f"`ascertain stream status {stream.name}`" in told.err
+    for command in COMMANDS:
+        told = await deployed.cli(*(word.format(task_id) for word in command), code=4)
+        assert f"task {task_id} has no workflow of its own, so a stream that" in told.sentence
     await stream.close()
 
 
