@@ -108,11 +108,13 @@ class Advice:
     Attributes:
         command: Ready to be pasted; words in capitals are to be filled in.
         action: The takeover action that it is, if it is one.
+        needless: Whether the task goes on without it, which nobody should miss who reads commands alone.
     """
 
     command: str
     meaning: str
     action: Action | None = None
+    needless: bool = False
 
 
 def safe_next(known: Known, program: str = "ascertain") -> tuple[Advice, ...]:
@@ -257,7 +259,7 @@ def _in_the_way(opened: OpenEffect, known: Known, program: str) -> Iterable[Advi
             if opened.turn_at is not None:
                 why = f"Nothing needs to be done: it goes on at its turn. Or open {which} for all at once."
             name = "--all" if gate == EVERY else shlex.quote(gate)
-            yield Advice(f"{program} resume {name}", why)
+            yield Advice(f"{program} resume {name}", why, needless=opened.turn_at is not None)
     if opened.error_class != UNSERVED:
         return
     why = (

@@ -43,7 +43,13 @@ async def pause(change: Change, config: Path | None, *, wait: bool, as_json: boo
     where = place.find(config)
     request = change.request(paused=True)
     async with changing(where, request) as ledger:
+        before = {each.partition: each for each in await ledger.gates()}
         gate = await ledger.set_gate(request)
+        if _stays(gate, before.get(change.partition)):
+            output.note(
+                f"It was paused already, and stays as it was: {shape.gate_words(gate, datetime.now(UTC))} "
+                "What was said now is not kept."
+            )
         with stands(request, gate, "what of it is still in flight is not known"):
             flying = await _flying(ledger, change.partition)
             if wait:
@@ -196,6 +202,13 @@ def _ramp_is_unused(request: GateChange, gate: Gate, before: Gate | None) -> boo
     if request.ramp is None or gate.already_applied:
         return False
     return before is None or before.since == gate.since
+
+
+def _stays(gate: Gate, before: Gate | None) -> bool:
+    """Whether a gate that was paused already is as it was, so that a new reason has gone by it."""
+    if before is None or not before.paused or gate.already_applied:
+        return False
+    return (before.since, before.by, before.reason) == (gate.since, gate.by, gate.reason)
 
 
 def _say_gate(gate: Gate) -> None:

@@ -293,6 +293,8 @@ def _print(known: Known, safe_next: tuple[Advice, ...]) -> None:
     output.line("Safe next:" if safe_next else "Nothing needs to be done.")
     for item in safe_next:
         output.line(f"  {item.command}")
+        if item.needless:
+            output.line(f"      {item.meaning}")
 
 
 def _print_effect(known: Known, effect: KnownEffect) -> None:

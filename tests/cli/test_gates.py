@@ -91,6 +91,17 @@ async def test_a_repeated_request_is_already_applied(deployed):
     assert (await gate(deployed, "gate-b")).paused is False
 
 
+async def test_a_gate_that_is_paused_already_is_said_to_stay_as_it_was(deployed):
+    stays = "It was paused already, and stays as it was: Partition gate-s is paused since "
+    pause = ("pause", "gate-s", "--reason", "first", "--request-id", "s-1")
+    for _ in range(2):
+        assert stays not in (await deployed.cli(*pause)).err
+    again = await deployed.cli("pause", "gate-s", "--reason", "again", "--operator", "grace")
+    assert stays in again.err
+    assert "by ada: first. What was said now is not kept." in again.err
+    assert (await gate(deployed, "gate-s")).reason == "first"
+
+
 async def test_a_ramp_of_a_gate_that_is_open_already_is_said_to_be_unused(deployed):
     unused = "The ramp was not used: the gate was open for all already, and stays so."
     ramped = ("resume", "gate-o", "--ramp", "10m")
@@ -339,7 +350,11 @@ async def test_a_gate_that_opens_little_by_little_says_how_far_it_is_and_when_a_
     assert turn == turn_of(deployed.effect_id(task_id), opened.since, opened.ramp_until)
     until, own = (f"{at:%Y-%m-%d %H:%M:%S} UTC" for at in (opened.ramp_until, turn))
     said = f"opening until {until}, 0% now"
-    assert f"Held: {said}; this one from {own} on." in (await deployed.cli("show", task_id)).out
+    shown = (await deployed.cli("show", task_id)).out
+    assert f"Held: {said}; this one from {own} on." in shown
+    assert (
+        "ascertain resume gate-r\n      Nothing needs to be done: it goes on at its turn." in shown
+    )
     assert (
         f"waits before step note for its turn at {own}"
         in (await deployed.cli("explain", task_id)).out

@@ -241,6 +241,9 @@ async def test_what_is_no_command_is_refused_before_it_is_sent(deployed):
         (("x", "--request-id", "r" * 101), "request_id: "),
     ):
         assert said in (await deployed.cli(*given, *more, code=2)).sentence
+    fact = ("--version", "3", "--reason", "x", "--external-id", "fact-1")
+    answer = await deployed.cli("takeover", task_id, "take", *fact, code=2)
+    assert "--external-id would be passed over by take: confirm takes it" in answer.sentence
     answer = await deployed.cli("takeover", task_id, "destroy", "--reason", "x", code=2)
     assert "destroy" in answer.sentence
 
