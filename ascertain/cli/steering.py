@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from ascertain.cli import attend, listing, output, place, shape
 from ascertain.cli.carried import commanding
 from ascertain.cli.failure import NOT_DONE, leaving
 from ascertain.contracts.task import TaskOutcome
+from ascertain.errors import AscertainError
+
+if TYPE_CHECKING:
+    from ascertain.client import Client
+
+_ANSWER_WITHIN_S: Final = 5
 
 
 async def result(
@@ -69,10 +78,25 @@ async def reconcile(task_id: str, config: Path | None, *, as_json: bool) -> None
     client = await where.client()
     async with commanding(client, where, task_id):
         await client.reconcile_now(task_id)
+    askable = await _is_askable(client, task_id)
     if as_json:
-        output.document({"task_id": task_id, "asked": True})
+        output.document({"task_id": task_id, "asked": askable})
+    elif not askable:
+        output.line(
+            f"Task {task_id} was told to look now, but its outside cannot be asked: only an answer that came "
+            f"late is found. `ascertain explain {task_id}` says what a person can do."
+        )
     else:
         output.line(f"Task {task_id} was told to ask the outside now; `show` has the answer.")
+
+
+async def _is_askable(client: Client, task_id: str) -> bool:
+    """Whether the outside of what is open can be asked; True where no worker tells otherwise soon."""
+    with suppress(AscertainError, TimeoutError):
+        async with asyncio.timeout(_ANSWER_WITHIN_S):
+            opened = (await client.status(task_id)).open
+            return opened is None or opened.standing is None or opened.standing.askable
+    return True
 
 
 async def cancel(task_id: str, config: Path | None, *, as_json: bool) -> None:

@@ -101,6 +101,13 @@ async def test_a_fact_of_another_effect_is_refused_with_its_task_and_what_to_do(
     assert (await row(deployed, task_id)).state == "QUARANTINED"
 
 
+async def test_an_outside_that_cannot_be_asked_is_not_told_to_be_asked_now(deployed):
+    task_id = await quarantined(deployed)
+    told = await deployed.cli("reconcile", task_id)
+    assert "was told to look now, but its outside cannot be asked" in told.out
+    assert (await deployed.cli("reconcile", task_id, "--json")).document["asked"] is False
+
+
 async def test_a_command_for_another_effect_is_refused(deployed):
     task_id = await quarantined(deployed)
     version = str((await standing(deployed, task_id)).version)
