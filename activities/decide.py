@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 BELIEVED = frozenset({Action.CONFIRM, Action.DENY, Action.AMEND})
 
 QUARANTINED = frozenset({State.QUARANTINED})
-# A task has as many steps as fit into its start.
+# A task has at most 50 steps, each with its undo and with revisions of both.
 MOST_EFFECTS = 1000
 # Of more than these the rest is decided by hand.
 MOST_FREED = 1000
@@ -144,8 +144,9 @@ class Decide:
                 continue
             if any(_is_of(decision.command, event) for event in await ledger.audit(row.effect_id)):
                 return (
-                    f"this very command was applied to {row.effect_id} ({row.step}). If {effect.effect_id} "
-                    "is meant, name it by effect_id, under another request_id if you give one"
+                    f"this very command, or one under its request_id, was given for {row.effect_id} "
+                    f"({row.step}). If {effect.effect_id} is meant, name it by effect_id, under another "
+                    "request_id if you give one"
                 )
         return None
 

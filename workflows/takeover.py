@@ -23,16 +23,12 @@ from workflows.argument import decoded
 from workflows.content import admit_input, decision_about, effect_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ascertain.contracts.effect import Effect
     from ascertain.contracts.task import StepResult, Task
     from workflows.course import Course
     from workflows.effect import Pursuit
     from workflows.view import View
 
-# By these a person has an effect done again.
-AGAIN = frozenset({Action.DENY, Action.RETRY, Action.AMEND})
 # The shortest timer: what came before it is on record when it fires.
 AT_ONCE = timedelta(milliseconds=1)
 
@@ -65,15 +61,13 @@ class Meant:
 class Takeover:
     """The commands to one task, one after the other.
 
-    Each is for the open effect of the task's course, or for a settled step that is to be taken back. Who has
-    an effect done again has the task ``go_on``, also where this run was only to find out.
+    Each is for the open effect of the task's course, or for a settled step that is to be taken back.
     """
 
-    def __init__(self, course: Course, view: View, go_on: Callable[[], None]) -> None:
+    def __init__(self, course: Course, view: View) -> None:
         self.answers: Answers[CommandAnswer] = Answers()
         self._course = course
         self._view = view
-        self._go_on = go_on
         self._deciding = asyncio.Lock()
 
     def admit(self, content: object) -> None:
@@ -172,12 +166,6 @@ class Takeover:
             told = await meant.pursuit.decide(decision_about(effect, meant.recognisable))
             answer = _about(command, told)
             self._remember(effect.step, command, answer)
-            if (
-                answer.applied
-                and command.action in AGAIN
-                and workflow.patched(names.DECIDES_ON_RECORD)
-            ):
-                self._go_on()
             # If it was applied, the ledger says so.
             looks = answer.in_doubt and workflow.patched(names.LOOKS_AFTER_LOST_DECISION)
             if answer.applied or looks:
@@ -223,7 +211,8 @@ class Takeover:
         self._remember(done.step, command, answer)
         if answer.applied:
             course.order_back(done.step)
-            course.wake()
+            # What was open when it came may be closed; earlier releases woke that all the same.
+            (course if workflow.patched(names.DECIDES_ON_RECORD) else meant.pursuit).wake()
         return answer
 
     def _remember(self, step: str, command: Command, answer: CommandAnswer) -> None:

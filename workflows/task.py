@@ -42,7 +42,7 @@ class TaskWorkflow:
     def __init__(self) -> None:
         self._view = View()
         self._course = Course(self._view, self._obeying)
-        self._takeover = Takeover(self._course, self._view, self._go_on)
+        self._takeover = Takeover(self._course, self._view)
         self._cancel_requested = False
         self._proceeds = False
         self._ended = False
@@ -80,11 +80,6 @@ class TaskWorkflow:
         self._ended, self._takeover.answers = progress.ended, Answers(progress.answered)
         if progress.shown is not None:
             self._view.resume(progress.shown)
-
-    def _go_on(self) -> None:
-        """Have a task that an ended run had left to be ascertained go on, unless it was over then."""
-        if self._course.only_ascertain and not self._ended:
-            self.proceed()
 
     def _raise_if_stopped(self) -> None:
         """A cancellation that an earlier history was told of ends this one with a result instead."""
@@ -210,6 +205,7 @@ class TaskWorkflow:
             partition=task.partition if task else "",
             state=self._view.state,
             cancelling=course.cancelling,
+            only_ascertains=course.only_ascertain,
             deadline=task.deadline if task else None,
             outcome=course.ending,
             steps=tuple(course.steps),

@@ -97,6 +97,12 @@ GIVEN_UP: Final[Mapping[Action, str]] = {
         "the new input either, for its task is cancelled or being taken back: deny says the same."
     ),
 }
+# ... and of a run that only finds out what an ended one had begun.
+_ONLY_ASCERTAINED: Final = (
+    "Submit the task again first: this run only finds out what an ended one began, and does "
+    "nothing again."
+)
+_HAS_IT_DONE: Final = frozenset({Action.DENY, Action.RETRY, Action.AMEND})
 _ASKED_FIRST: Final = "The outside is asked first; then"
 _NOT_ASKED: Final = "The outside cannot be asked, so on your word"
 
@@ -228,7 +234,11 @@ def _while_running(known: Known, program: str) -> Iterable[Advice]:
 def _meaning(action: Action, known: Known, *, askable: bool) -> str:
     if known.gives_up and action in GIVEN_UP:
         return GIVEN_UP[action].format(asked=_ASKED_FIRST if askable else _NOT_ASKED)
-    return MEANING[action] if askable else UNASKABLE.get(action, MEANING[action])
+    meaning = MEANING[action] if askable else UNASKABLE.get(action, MEANING[action])
+    only_ascertains = known.status is not None and known.status.only_ascertains
+    return (
+        f"{meaning} {_ONLY_ASCERTAINED}" if only_ascertains and action in _HAS_IT_DONE else meaning
+    )
 
 
 def _in_hands_of(effect_id: str, known: Known) -> str:

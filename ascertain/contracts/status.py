@@ -46,6 +46,7 @@ class TaskStatus(Value):
 
     Attributes:
         state: The state of the open effect, ``RUNNING`` on the happy path, or the outcome.
+        only_ascertains: This run finds out what an ended one had begun, and begins nothing.
         deadline: From then on it begins nothing.
         undoable: Settled steps that a person may have taken back: they declare an undo and still have it.
         open: The effect that it is at; None before the first step and after the last.
@@ -58,6 +59,7 @@ class TaskStatus(Value):
     partition: str
     state: str
     cancelling: bool = False
+    only_ascertains: bool = False
     deadline: datetime | None = None
     outcome: TaskOutcome | None = None
     steps: tuple[StepResult, ...] = ()

@@ -478,3 +478,14 @@ async def test_a_notice_of_an_outside_that_answers_again_is_not_told_as_if_it_st
     ]
     again = "Meanwhile it could be asked for another task; this one asks at its next turn."
     assert [again in each for each in told] == [False, True, False]
+
+
+async def test_a_run_that_only_ascertains_is_submitted_again_to_have_its_effect_done_again():
+    night = Night(None)
+    await night.attempt(lost())
+    await quarantine(night)
+    known = await night.known(doing="quarantined")
+    run = known.status.model_copy(update={"only_ascertains": True})
+    told = {item.action: item.meaning for item in story.tell(replace(known, status=run)).safe_next}
+    first = [action for action, meaning in told.items() if "Submit the task again first" in meaning]
+    assert set(first) == {Action.DENY, Action.RETRY, Action.AMEND}

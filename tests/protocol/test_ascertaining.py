@@ -7,11 +7,10 @@ from temporalio.client import WorkflowExecutionStatus
 
 from ascertain.client import TaskEnded
 from ascertain.contracts import names
-from ascertain.contracts.command import Action
 from ascertain.contracts.effect import State
 from ascertain.contracts.task import TaskOutcome
-from ascertain.testing.knob import Answer, Drop, LookupKnobs, Rule, Silence, SubmitKnobs
-from tests.protocol.deployment import command, step
+from ascertain.testing.knob import Answer, LookupKnobs, Rule, Silence, SubmitKnobs
+from tests.protocol.deployment import step
 from tests.protocol.kinds import MORTAL
 from tests.waiting import wait_until
 
@@ -27,11 +26,6 @@ async def left_behind(deployment, task_id, *steps):
     deployment.outside.rules.add(Rule(key=effect, times=1, submit=lost))
     await deployment.submit(task_id, *steps)
     await deployment.outside.books.wait_for("submit", key=effect)
-    await ended_and_swept(deployment, task_id)
-    return effect
-
-
-async def ended_and_swept(deployment, task_id):
     ended = (await deployment.handle(task_id).describe()).run_id
     await deployment.handle(task_id).terminate("ended from outside")
 
@@ -40,12 +34,14 @@ async def ended_and_swept(deployment, task_id):
         return found.run_id != ended
 
     await wait_until(swept, 60)
+    return effect
 
 
 async def test_a_task_submitted_while_it_is_only_ascertained_goes_on(deployments):
     deployment = await deployments(policy=MORTAL, sweep_every=1)
     steps = (step("do", "toy.asked"), step("next", "toy.asked"))
     effect = await left_behind(deployment, "again", *steps)
+    assert (await deployment.status("again")).only_ascertains
     answer = await deployment.client.submit(deployment.task("again", *steps))
     assert (answer.restarted, answer.duplicate) == (True, False)
     deployment.outside.rules.clear()
@@ -72,26 +68,6 @@ async def test_a_run_told_to_proceed_at_its_very_beginning_goes_on(deployments):
         start_signal=names.PROCEED,
     )
     assert (await deployment.result("early")).outcome is TaskOutcome.DONE
-
-
-@pytest.mark.parametrize("action", [Action.DENY, Action.RETRY])
-async def test_a_person_who_has_an_effect_done_again_has_the_task_go_on(deployments, action):
-    deployment = await deployments(policy=MORTAL, sweep_every=1)
-    await deployment.worker()
-    never = SubmitKnobs(commit="never", reply=Drop(how="reset"))
-    deployment.outside.rules.add(Rule(times=1, submit=never))
-    steps = (step("do", "toy.neither"), step("next"))
-    effect = await deployment.submit("left", *steps)
-    row = await deployment.decidable(effect)
-    await ended_and_swept(deployment, "left")
-    assert (await deployment.takeover("left", command(action, row))).applied
-    if (
-        action is Action.RETRY
-    ):  # it cannot be asked for, so a person has to say that it is not there
-        row = await deployment.decidable(effect)
-        assert (await deployment.takeover("left", command(Action.DENY, row))).applied
-    assert (await deployment.result("left")).outcome is TaskOutcome.DONE
-    assert [deployment.facts(deployment.effect("left", name)) for name in ("do", "next")] == [1, 1]
 
 
 async def test_what_is_left_of_a_cancelled_task_is_ascertained_and_it_stays_cancelled(deployments):

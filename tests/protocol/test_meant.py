@@ -162,7 +162,7 @@ async def test_a_reset_gives_no_command_about_an_undo_to_the_step_that_waits_for
     assert (await deployment.takeover("back", command(Action.DENY, row))).applied
     await deployment.wait_for_row(undone, lambda row: row.state is State.SETTLED)
     await reset(deployment, "back", before)
-    await timeline_tells(deployment, "back", f"was applied to {undone}")
+    await timeline_tells(deployment, "back", f"was given for {undone}")
     assert "deny" not in await deployment.moves(waiting.effect_id)
     assert deployment.facts(waiting.effect_id) == 1
 
