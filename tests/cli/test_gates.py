@@ -92,14 +92,14 @@ async def test_a_repeated_request_is_already_applied(deployed):
 
 
 async def test_a_gate_that_is_paused_already_is_said_to_stay_as_it_was(deployed):
-    stays = "It was paused already, and stays as it was: Partition gate-s is paused since "
-    pause = ("pause", "gate-s", "--reason", "first", "--request-id", "s-1")
+    stays = "It was paused already, and stays as it was: Partition gate-k is paused since "
+    pause = ("pause", "gate-k", "--reason", "first", "--request-id", "k-1")
     for _ in range(2):
         assert stays not in (await deployed.cli(*pause)).err
-    again = await deployed.cli("pause", "gate-s", "--reason", "again", "--operator", "grace")
+    again = await deployed.cli("pause", "gate-k", "--reason", "again", "--operator", "grace")
     assert stays in again.err
     assert "by ada: first. What was said now is not kept." in again.err
-    assert (await gate(deployed, "gate-s")).reason == "first"
+    assert (await gate(deployed, "gate-k")).reason == "first"
 
 
 async def test_a_ramp_of_a_gate_that_is_open_already_is_said_to_be_unused(deployed):

@@ -96,7 +96,7 @@ async def test_a_kind_of_which_no_task_is_known_is_said_to_be_unknown_and_to_be_
 ):
     await quarantined(deployed, partition="kinds")
     for command in (("list",), ("list", "--quarantined"), ("list", "--quarantined", "--json")):
-        assert (await deployed.cli(*command, "--kind", "greeting")).err == ""
+        assert "No task of kind" not in (await deployed.cli(*command, "--kind", "greeting")).err
         told = (await deployed.cli(*command, "--kind", "note.blind")).err
         assert told.startswith("No task of kind note.blind, which is a kind of effect, is known; ")
         assert "greeting" in told
