@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 BELIEVED = frozenset({Action.CONFIRM, Action.DENY, Action.AMEND})
 
 QUARANTINED = frozenset({State.QUARANTINED})
-# A task has at most 50 steps, each with its undo and with revisions of both.
-MOST_EFFECTS = 1000
 # Of more than these the rest is decided by hand.
 MOST_FREED = 1000
 
@@ -138,8 +136,7 @@ class Decide:
         effect, ledger = decision.effect, self._serving.ledger
         if decision.command.request_id is None:
             return None
-        of_task = EffectFilter(task_id=effect.task_id, limit=MOST_EFFECTS)
-        for row in await ledger.effects(of_task):
+        for row in await ledger.effects(EffectFilter.of_task(effect.task_id)):
             if row.effect_id == effect.effect_id:
                 continue
             if any(_is_of(decision.command, event) for event in await ledger.audit(row.effect_id)):

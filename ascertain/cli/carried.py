@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ascertain.client import Client
     from ascertain.contracts.effect import EffectRow
 
-_MOST_EFFECTS: Final = 1000
 _MOST_STREAMS: Final = 3
 # What a step that did not settle ends its task with.
 _ENDS: Final = {State.REFUSED: TaskOutcome.REFUSED, State.ABANDONED: TaskOutcome.ABANDONED}
@@ -58,9 +57,11 @@ class Carried:
         """
         if not self.where.has_ledger:
             raise NotFound(f"Temporal has no task {self.task_id}, and no ledger is configured")
-        asked = EffectFilter(task_id=self.task_id, limit=_MOST_EFFECTS)
         async with self.where.ledger() as ledger:
-            self._rows = sorted(await ledger.effects(asked), key=lambda row: row.created_at)
+            self._rows = sorted(
+                await ledger.effects(EffectFilter.of_task(self.task_id)),
+                key=lambda row: row.created_at,
+            )
         if not self._rows:
             streams = await self._streams()
             hope = (

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from ascertain.contracts.task import Task, TaskResult
 
 _ANSWER_WITHIN_S: Final = 5
-_MOST_EFFECTS: Final = 1000
 _FEW_WORDS: Final = 120
 
 
@@ -248,7 +247,7 @@ async def _ask_ledger(task_id: str, where: Place) -> Side:
         return Side(gaps=("The ledger was not asked, because none is configured.",))
     try:
         async with where.ledger() as ledger:
-            rows = await ledger.effects(EffectFilter(task_id=task_id, limit=_MOST_EFFECTS))
+            rows = await ledger.effects(EffectFilter.of_task(task_id))
             case = None if rows else await ledger.inspect(task_id)
             ordered = sorted(rows, key=lambda row: row.created_at)
             trails = [tuple(await ledger.audit(row.effect_id)) for row in ordered]

@@ -94,8 +94,13 @@ async def takeover(
         AwaitsSecond: It is on record, and a second person has to say the same.
         InDoubt: It is not known whether it is applied.
         NotFound: There is no such task; ``AlreadyOver``: it is over.
-        BadParameter: Nobody said for which version, and nobody can be asked.
+        BadParameter: Nobody said for which version, and nobody can be asked; or an option does not fit the
+            action.
     """
+    if order.external_id is not None and order.action != Action.CONFIRM:
+        raise typer.BadParameter(
+            f"--external-id would be passed over by {order.action}: confirm takes it"
+        )
     if order.version is None and as_json:
         raise typer.BadParameter("with --json the --version that was looked at must be given")
     where = place.find(config)

@@ -252,10 +252,6 @@ def takeover(  # noqa: PLR0913 - each is one option of the command
     """
     from ascertain.cli import person
 
-    if external_id is not None and action != "confirm":
-        raise typer.BadParameter(
-            f"--external-id would be passed over by {action}: confirm takes it"
-        )
     order = person.Order(
         action=action,
         operator=option.operator_name(operator),

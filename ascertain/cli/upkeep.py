@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ascertain.contracts.effect import AuditEvent, EffectRow
     from ascertain.ledger.postgres import PostgresLedger
 
-_MOST_EFFECTS: Final = 1000
 # Tasks that ask by themselves, but some of them only in hours.
 _WAITING: Final = (
     f"ExecutionStatus = 'Running' AND {names.TASK_STATE} IN "
@@ -182,7 +181,7 @@ async def _trails(
         async for row, trail in ledger.upkeep.trails():
             yield row, trail
         return
-    for row in await ledger.effects(EffectFilter(task_id=task_id, limit=_MOST_EFFECTS)):
+    for row in await ledger.effects(EffectFilter.of_task(task_id)):
         yield row, await ledger.audit(row.effect_id)
 
 

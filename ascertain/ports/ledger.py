@@ -55,6 +55,11 @@ class EffectFilter:
     task_id: str | None = None
     limit: int = 100
 
+    @classmethod
+    def of_task(cls, task_id: str) -> EffectFilter:
+        """All effects of one task: it has at most 50 steps, each with its undo and with revisions of both."""
+        return cls(task_id=task_id, limit=1000)
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
