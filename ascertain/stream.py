@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from temporalio.client import WorkflowExecutionStatus, WorkflowUpdateFailedError
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
 
 from ascertain.connection import RPC_TIMEOUT, answered
 from ascertain.contracts import names
@@ -131,18 +132,30 @@ class Stream:
         content = Chunk(tasks=tuple(tasks)).model_dump(mode="json", exclude_defaults=True)
         for _ in range(_MOVING_TRIES):
             try:
-                with answered(f"feed chunk {number} of stream {self.name}"):
-                    await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-                        names.FEED, args=[number, len(tasks), content]
-                    )
-                    return
+                await self._give(number, len(tasks), content)
             except WorkflowUpdateFailedError as error:
                 self._check(error)
             except NotFound:
                 if not await self._runs():
                     raise
+            else:
+                return
             await asyncio.sleep(_MOVING_PAUSE_S)
         raise TemporalDown(f"stream {self.name} takes no chunks now; feed chunk {number} again")
+
+    async def _give(self, number: int, size: int, content: object) -> None:
+        """Give a chunk once there is room: those of a feeder that was killed may still wait."""
+        while True:
+            try:
+                with answered(f"feed chunk {number} of stream {self.name}"):
+                    await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+                        names.FEED, args=[number, size, content]
+                    )
+                    return
+            except TemporalDown as error:
+                if not _is_full(error):
+                    raise
+            await asyncio.sleep(_MOVING_PAUSE_S)
 
     def _check(self, error: WorkflowUpdateFailedError) -> None:
         """Let pass what only means that the stream goes on in a new history."""
@@ -314,3 +327,8 @@ async def _chunks(
             number, part = number + 1, []
     if part:
         yield number, part
+
+
+def _is_full(error: TemporalDown) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, RPCError) and cause.status is RPCStatusCode.RESOURCE_EXHAUSTED

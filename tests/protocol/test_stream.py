@@ -72,6 +72,24 @@ async def test_smooth_tasks_share_one_workflow_and_each_has_its_fact(deployment,
     assert await deployment.moves(deployment.effect("t7")) == ["claim", "settle"]
 
 
+async def test_more_chunks_than_the_server_lets_wait_are_given_once_there_is_room(
+    deployment, stream
+):
+    """As those of a feeder that was killed wait beside those of the next one."""
+    await deployment.worker()
+    await deployment.gate("p", paused=True)
+    tasks = tasks_of(deployment, 14, partition="p")
+    carrying = asyncio.create_task(carry(stream, tasks, chunk=1, window=14))
+
+    # The client itself tries again for ten seconds.
+    given_up, _ = await asyncio.wait({carrying}, timeout=15)
+    assert not given_up
+    await deployment.gate("p", paused=False)
+    assert (await carrying)[-1] == 14
+    assert (await stream.close()).tally == Tally(tasks=14, settled=14)
+    assert facts(deployment, 14) == [1] * 14
+
+
 async def test_a_lost_answer_leaves_the_chunk_and_is_looked_up_by_a_task_of_its_own(
     deployment, stream
 ):
